@@ -21,15 +21,15 @@ pub enum PhysicalError {
     /// The repository, or the storage that it lies on.
     #[error(transparent)]
     Repository(#[from] RepositoryError),
-    /// The server did not answer as expected.
+    /// The server refused a statement, or the connection to it failed.
     #[error("{doing}")]
     Server {
-        /// What was asked of it.
+        /// What it was asked to do.
         doing: &'static str,
         /// The error of the server or of the connection.
         source: refloat_wire::Error,
     },
-    /// A machine could not be asked.
+    /// A machine could not be reached, or a command on it failed.
     #[error(transparent)]
     Host(#[from] HostError),
     /// A setting of the server.
@@ -38,7 +38,7 @@ pub enum PhysicalError {
     /// The record of the run.
     #[error(transparent)]
     Record(#[from] RunDirError),
-    /// A tool failed, or did not say that it was done.
+    /// A tool failed, or did not report success.
     #[error("{tool} {what}: {reason}")]
     Tool {
         /// Its name, with the machine if it is another one.
@@ -48,7 +48,7 @@ pub enum PhysicalError {
         /// What it said last, or what is known of the cause.
         reason: String,
     },
-    /// The files are in place, and the server that is to work on them does not.
+    /// The files are in place, but the server that is to work on them does not.
     #[error("the files are in place, and the new server {what}: {reason}")]
     Start {
         /// What it did not do.
@@ -64,7 +64,7 @@ pub enum PhysicalError {
         /// Where the stream is damaged, and how.
         source: refloat_xbstream::Error,
     },
-    /// The stream ended well, but is not a backup.
+    /// The stream ended properly, but is not a backup.
     #[error("what {tool} sent is not a whole backup: {reason}")]
     Incomplete {
         /// Name of the program, or `the clone plugin`.

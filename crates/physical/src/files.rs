@@ -1,4 +1,4 @@
-//! What is done with files and folders in several places: names, labels, room, the disk.
+//! Operations on files and folders that several modules need: names, labels, free space, syncing.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -26,7 +26,7 @@ pub fn names(folder: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<OsS
     Ok(names)
 }
 
-/// The label by which `SELinux` tells what a server may work with. Tests have no such thing.
+/// The label by which `SELinux` tells what a server may work with. Tests use another attribute.
 #[cfg(not(test))]
 pub const LABEL: &str = "security.selinux";
 #[cfg(test)]
@@ -55,7 +55,7 @@ pub fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Whether there is too little room in a folder for the new files, which have so many bytes.
+/// Whether a folder has too little room for new files of this many bytes.
 pub fn lacks_room(folder: &Path, bytes: u64) -> Option<Refusal> {
     let free = Host::Local.disk_free(folder).filter(|free| *free < bytes)?;
     let folder = folder.display();

@@ -8,7 +8,7 @@ use refloat_run::Refusal;
 use crate::error::PhysicalError;
 use crate::tool::{Tool, ToolKind, Version};
 
-/// Where programs are found that an account's search path may lack.
+/// Folders with programs that an account's search path may lack.
 pub const SEARCHED: &str = "/usr/local/bin:/usr/bin:/usr/local/sbin:/usr/sbin";
 
 /// Finds the tool on a machine: this program, or the one in its search path.

@@ -27,28 +27,28 @@ use crate::error::PhysicalError;
 use crate::held::{Held, open_file};
 use crate::sparse;
 
-/// The file in the folder that says how far it is.
+/// The file in the folder that records the progress.
 pub const STATE: &str = ".refloat-restore.json";
-/// What marks a folder of a rebuild, in the place of a repository's id.
+/// Marks a folder of a rebuild, in place of a repository's id.
 pub const REBUILD: &str = "rebuild";
 /// Longer than any state, in bytes.
 const STATE_MAX: u64 = 1 << 16;
 /// Blocks of one file that a thread compares at a time.
 const RUN: usize = 64;
 
-/// How far a folder is.
+/// How far the work in a folder has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Files arrive.
+    /// Files are being fetched.
     Fetching,
-    /// The tool works on them: none of them is as in the backup.
+    /// The tool is working on them: none of them is as in the backup any more.
     Preparing,
-    /// They can take the place of the data directory.
+    /// They are ready to take the place of the data directory.
     Prepared,
-    /// The old files of the data directory move out of it, where it cannot be renamed.
+    /// The old files are moving out of the data directory, which cannot be renamed.
     Clearing,
-    /// The new files move into it.
+    /// The new files are moving into it.
     Filling,
 }
 
@@ -74,7 +74,7 @@ pub struct Building {
     is_part: bool,
 }
 
-/// Whether a folder is there with nothing in it but a state that was not written to its end.
+/// Whether the folder exists and holds nothing but a state file that was not completely written.
 fn is_unbegun(path: &Path) -> bool {
     let begun = format!("{STATE}.new");
     fs::read_dir(path).is_ok_and(|mut all| {
@@ -86,7 +86,7 @@ impl Building {
     /// Begins a folder, or resumes one of the same backup.
     ///
     /// # Errors
-    /// Something else is there.
+    /// There is something else at this path.
     pub fn begin(
         path: &Path,
         repository: &str,
@@ -135,7 +135,7 @@ impl Building {
             }
             Some(_) => fs::remove_dir_all(path)
                 .map_err(PhysicalError::file(path, "removing an unfinished restore"))?,
-            // Of one that was ended before it had written down that it is one.
+            // It belongs to a run that ended before it had recorded what the folder is.
             None if is_unbegun(path) => fs::remove_dir_all(path)
                 .map_err(PhysicalError::file(path, "removing what is empty"))?,
             None if path.exists() => {
@@ -169,18 +169,18 @@ impl Building {
         Ok(building)
     }
 
-    /// Whether a folder is of a restore of this backup.
+    /// Whether a folder belongs to a restore of this backup.
     pub fn is_of(path: &Path, repository: &str, label: &str) -> Result<bool, PhysicalError> {
         let state = read_state(path)?;
         Ok(state.is_some_and(|state| state.repository == repository && state.label == label))
     }
 
-    /// Whether a folder's files move into their place already.
+    /// Whether a folder's files are already moving into place.
     pub fn is_filling(path: &Path) -> Result<bool, PhysicalError> {
         Ok(read_state(path)?.is_some_and(|state| state.step >= Step::Clearing))
     }
 
-    /// Whether a folder of this backup can take its place, or does so already.
+    /// Whether a folder of this backup is ready to take its place, or is already doing so.
     pub fn is_prepared(path: &Path, repository: &str, label: &str) -> Result<bool, PhysicalError> {
         let state = read_state(path)?;
         let state = state.filter(|state| state.repository == repository && state.label == label);
@@ -191,7 +191,7 @@ impl Building {
         &self.path
     }
 
-    /// The lock, for a tool to hold as well: so nobody else works in the folder while one of an
+    /// The lock, for a tool to hold as well. So nobody else works in the folder while a tool of an
     /// earlier run still does.
     pub fn lock(&self) -> Result<File, PhysicalError> {
         let lock = self.lock.as_fd().try_clone_to_owned();
@@ -199,7 +199,7 @@ impl Building {
             .map_err(PhysicalError::file(&self.path, "locking the folder"))
     }
 
-    /// The folder itself, whatever lies at its path by now.
+    /// The folder itself, whatever is at its path by now.
     pub fn held(&self) -> &Held {
         &self.lock
     }
@@ -216,13 +216,13 @@ impl Building {
         ))
     }
 
-    /// Says that it holds a part of the backup: what the redo log says of files that are not there
-    /// does not matter.
+    /// Records that it holds only part of the backup, so redo log records of missing files do not
+    /// matter.
     pub fn holds_part(&mut self) {
         self.is_part = true;
     }
 
-    /// Whether it holds a part of the backup.
+    /// Whether it holds only part of the backup.
     pub fn is_part(&self) -> bool {
         self.is_part
     }
@@ -239,7 +239,8 @@ impl Building {
             || state.step == Step::Prepared && state.replayed.as_deref() == replayed
     }
 
-    /// Remembers up to where binary logs were replayed, for the next step that is reached.
+    /// Remembers up to where binary logs were replayed. The next call of [`Self::reach`] records
+    /// it.
     pub fn replayed(&mut self, end: Option<String>) {
         self.state.replayed = end;
     }
@@ -250,7 +251,7 @@ impl Building {
         let text = serde_json::to_vec(&self.state).unwrap_or_default();
         let path = self.path.join(STATE);
         let new = format!("{STATE}.new");
-        // The server's account may have the folder already.
+        // The folder may already belong to the server's account.
         let write = || -> io::Result<()> {
             rustix::fs::syncfs(&self.lock)?;
             let mut file = self.lock.replace_file(OsStr::new(&new))?;
@@ -282,7 +283,8 @@ impl Building {
         keep_in(&self.path, &wanted).map(drop)
     }
 
-    /// Makes all files, with their sizes and nothing in them that is not in the backup.
+    /// Creates all files with their sizes, and clears whatever is in them that is not in the
+    /// backup.
     pub fn make(&self, entries: &[FileEntry]) -> Result<(), PhysicalError> {
         for entry in entries {
             let path = self.path.join(confined(&entry.path)?);
@@ -428,8 +430,8 @@ struct FolderSink<'a> {
 }
 
 impl Sink for FolderSink<'_> {
-    // Opened for each block: a backup may have more files than a process may have open, and a
-    // block takes a hundred times as long.
+    // Opened for each block: a backup may have more files than a process may have open, and
+    // handling a block takes a hundred times as long as opening a file.
     fn write(&self, file: usize, begins: u64, bytes: &[u8]) -> io::Result<()> {
         let path = self.folder.join(&self.entries[file].path);
         let file = OpenOptions::new().write(true).open(path)?;
@@ -482,8 +484,8 @@ fn unfinished(path: &Path, state: &State, repository: &str) -> PhysicalError {
     PhysicalError::refused(Refusal::new(reason).hint(hint))
 }
 
-/// How long a lock is waited for. One that was just given up can seem held: until it becomes
-/// another program, a process that is being started has a copy of every open file.
+/// How long to wait for a lock. One that was just released can seem held: until a process that is
+/// being started becomes another program, it has a copy of every open file.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Locks a folder for as long as the file that it returns is open.
@@ -508,14 +510,14 @@ pub fn try_locked(path: &Path) -> Result<Option<Held>, PhysicalError> {
     let failed = || PhysicalError::file(path, "locking the folder");
     let folder = Held::open(path).map_err(failed())?;
     match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-        // Whoever had it may have moved the folder away, or put another one in its place.
+        // The previous holder may have moved the folder away, or put another one in its place.
         Ok(()) => Ok(is_at(&folder, path).then_some(folder)),
         Err(Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(failed()(error.into())),
     }
 }
 
-/// Whether an open folder is the one that lies there.
+/// Whether an open folder is the one at this path.
 fn is_at(open: &Held, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (open.status(), fs::symlink_metadata(path)) else {
         return false;
@@ -541,7 +543,7 @@ pub fn confined(path: &str) -> Result<&Path, PhysicalError> {
     }
 }
 
-/// Makes zeros of what no block covers.
+/// Fills what no block covers with zeros.
 fn punch_gaps(file: &File, entry: &FileEntry) -> io::Result<()> {
     let mut at = 0;
     let ends = entry
@@ -558,7 +560,7 @@ fn punch_gaps(file: &File, entry: &FileEntry) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a server has worked in a prepared folder since: what the state says is over then.
+/// Whether a server has worked in a prepared folder since, so that the recorded state is obsolete.
 fn was_used(folder: &Path, state: &Path) -> bool {
     let time = |path: &Path| fs::metadata(path).and_then(|own| own.modified()).ok();
     let Some(written) = time(state) else {
@@ -570,7 +572,7 @@ fn was_used(folder: &Path, state: &Path) -> bool {
         .any(|time| time > written)
 }
 
-/// What a folder says of how far it is. `None`: it says nothing.
+/// The state that a folder records. `None`: it records none.
 fn read_state(folder: &Path) -> Result<Option<State>, PhysicalError> {
     let path = folder.join(STATE);
     let read = || -> io::Result<Vec<u8>> {
@@ -610,7 +612,7 @@ mod tests {
             let path = path.clone();
             move || {
                 thread::sleep(PATIENCE / 4);
-                // Who works there begins anew.
+                // Whoever works there starts over.
                 fs::remove_dir(&path).unwrap();
                 fs::create_dir(&path).unwrap();
                 drop(theirs);
@@ -618,7 +620,7 @@ mod tests {
         });
         let ours = locked(&path).unwrap();
         release.join().unwrap();
-        // It is of the new one, and stays held.
+        // The lock is on the new folder, and stays held.
         assert!(try_locked(&path).unwrap().is_none());
         locked(&path).unwrap_err();
         drop(ours);

@@ -25,7 +25,7 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 /// A file, without waiting for the other end if it is a pipe.
 const FILE: OFlags = READ.union(OFlags::NOFOLLOW);
-/// The same of what a link leads to.
+/// The same, but follows a link.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -35,7 +35,7 @@ const NEW: OFlags = OFlags::WRONLY
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
-/// Permissions of what nobody else is given yet.
+/// Permissions of files that belong to nobody else yet.
 const OWN: u32 = 0o600;
 
 /// An open folder.
@@ -54,7 +54,7 @@ impl From<File> for Held {
     }
 }
 
-/// To whom files are given, and with which label; `None`: as they are.
+/// Who is to own files, and with which label; `None`: they stay as they are.
 #[derive(Debug, Clone, Default)]
 pub struct Recipient {
     /// User and group.
@@ -73,7 +73,7 @@ impl Held {
         Ok(Self(openat(self, name, FOLDER, Mode::empty())?.into()))
     }
 
-    /// Makes a folder in it that only this account may enter, and opens it.
+    /// Creates a folder in it that only this account may enter, and opens it.
     pub fn make_folder(&self, name: &OsStr) -> io::Result<Self> {
         mkdirat(self, name, Mode::from(FOLDER_MODE))?;
         self.folder(name)
@@ -84,12 +84,12 @@ impl Held {
         regular(openat(self, name, FILE, Mode::empty())?.into())
     }
 
-    /// Makes a file in it that was not there.
+    /// Creates a file in it; fails if something has that name.
     pub fn make_file(&self, name: &OsStr) -> io::Result<File> {
         Ok(openat(self, name, NEW, Mode::from(OWN))?.into())
     }
 
-    /// Makes a file in it, in the place of what had its name.
+    /// Creates a file in it, and replaces what had its name.
     pub fn replace_file(&self, name: &OsStr) -> io::Result<File> {
         match unlinkat(self, name, AtFlags::empty()) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => self.make_file(name),
@@ -122,8 +122,8 @@ impl Held {
         Ok(fstat(self)?)
     }
 
-    /// Gives it and all that is in it to an account; itself gets this mode. It comes last: until
-    /// then, its new owner cannot change what is in it.
+    /// Gives it and everything in it to an account. The folder itself gets this mode, and is given
+    /// away last: until then, its new owner cannot change what is in it.
     pub fn give(&self, mode: u32, to: &Recipient) -> io::Result<()> {
         for (name, kind) in self.entries()? {
             match kind {
@@ -136,8 +136,8 @@ impl Held {
     }
 
     /// Takes it and the files and folders in it back from an account that could write to it, and
-    /// removes what leads elsewhere. It comes first: from then on, nobody else can change what is
-    /// in it.
+    /// removes what leads elsewhere. The folder itself comes first: from then on, nobody else can
+    /// change what is in it.
     pub fn take_back(&self) -> io::Result<()> {
         let own = (rustix::process::geteuid(), rustix::process::getegid());
         fchown(self, Some(own.0), Some(own.1))?;
@@ -149,7 +149,7 @@ impl Held {
             }
             let file = (kind == FileType::RegularFile).then(|| self.file(&name));
             match file.transpose()? {
-                // One with another name may lie elsewhere as well.
+                // A file with a second name may also be elsewhere.
                 Some(file) if fstat(&file)?.st_nlink == 1 => {
                     fchown(&file, Some(own.0), Some(own.1))?;
                     fchmod(&file, Mode::from(OWN))?;
@@ -160,8 +160,8 @@ impl Held {
         Ok(())
     }
 
-    /// Copies a file of another folder into it. Of a link, the file that it leads to, if that lies
-    /// in the other folder; else the link, wherever that leads. What it has already stays.
+    /// Copies a file of another folder into it. For a link, copies the file that it leads to if
+    /// that is in the other folder, and otherwise the link, wherever it leads. Existing files stay.
     pub fn copy_from(&self, other: &Self, name: &OsStr) -> io::Result<()> {
         let has = |folder: &Self| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         if has(self).is_ok() {
@@ -171,7 +171,7 @@ impl Held {
             FileType::Symlink => {
                 let beneath = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
                 let inside = openat2(other, name, READ, Mode::empty(), beneath);
-                // Kernels before 5.6 cannot tell.
+                // Kernels before 5.6 lack the call.
                 if let Ok(inside) = inside
                     && let Ok(mut inside) = regular(inside.into())
                 {
@@ -197,13 +197,13 @@ fn give(what: impl AsFd, mode: u32, to: &Recipient) -> io::Result<()> {
     }
     fchmod(&what, Mode::from(mode))?;
     if let Some(label) = &to.label {
-        // Where nobody may, the one of the folder above is what there is.
+        // If that is not permitted, the label inherited from the folder stays.
         let _ = fsetxattr(what, LABEL, label, XattrFlags::empty());
     }
     Ok(())
 }
 
-/// Opens a file for reading, if it is one: not what a link leads to, and no pipe or device.
+/// Opens a regular file for reading: does not follow a link, and refuses pipes and devices.
 pub fn open_file(path: &Path) -> io::Result<File> {
     regular(openat(CWD, path, FILE, Mode::empty())?.into())
 }
@@ -252,7 +252,7 @@ mod tests {
             });
             for _ in 0..2000 {
                 let held = Held::open(&path("data")).unwrap();
-                // It may meet the link where it has seen a folder.
+                // It may find the link where it has just seen a folder.
                 let _ = held.give(FOLDER_MODE, &Recipient::default());
             }
             over.store(true, Ordering::Relaxed);

@@ -14,7 +14,7 @@ use crate::folder::confined;
 use crate::sparse;
 use crate::stream::{Blocks, Files};
 
-/// Where they are until then.
+/// The folder for files without a name yet.
 const INCOMING: &str = ".refloat-incoming";
 
 /// Files that arrive in a folder. Threads share it.
@@ -28,7 +28,7 @@ impl Incoming {
     /// Prepares a folder for them.
     ///
     /// # Errors
-    /// Nothing can be made in it.
+    /// Nothing can be created in it.
     pub fn begin(folder: &Path) -> Result<Self, PhysicalError> {
         let numbered = folder.join(INCOMING);
         fs::create_dir_all(&numbered)
@@ -44,8 +44,8 @@ impl Incoming {
     ///
     /// # Errors
     /// The file cannot be written to.
-    // Opened for each block: there may be more files than a process may have open, and a block
-    // takes a hundred times as long.
+    // Opened for each block: there may be more files than a process may have open, and handling a
+    // block takes a hundred times as long as opening a file.
     pub fn write(&self, number: u32, begins: u64, bytes: &[u8]) -> Result<(), PhysicalError> {
         let path = self.numbered.join(number.to_string());
         open(&path)

@@ -2,7 +2,7 @@
 //!
 //! The tool that prepares the files, often as root, does what the file says: it could load any
 //! library, or take any file of the machine for the system tablespace. Whoever can write to an
-//! unencrypted repository can change it. So only what the tools write is let through. Source:
+//! unencrypted repository can change it. So only options that the tools write are accepted. Source:
 //! `backup_mysql.cc` (`write_backup_config_file`) of mariadb-backup and XtraBackup.
 
 use std::fs;
@@ -33,7 +33,7 @@ const LIBRARIES: [&str; 10] = [
 ];
 /// The tools read lines into a buffer: what is longer could begin another line for them.
 const LINE_MAX: usize = 1000;
-/// Options that name files, which belong to the backup.
+/// Options that name files of the backup.
 const PLACES: [&str; 3] = [
     "innodb_data_file_path",
     "innodb_data_home_dir",
@@ -48,12 +48,12 @@ fn unquoted(value: &str) -> &str {
     value.trim().trim_matches('"')
 }
 
-/// Whether libraries may be loaded from a folder: it is there, and nobody can put one into it, or
-/// another folder in its place, who is neither root nor this account.
+/// Whether libraries may be loaded from a folder: it exists, and nobody but root and this account
+/// can put a library into it or replace the folder.
 fn is_safe(value: &str) -> bool {
     let folder = Path::new(value);
     let own = rustix::process::geteuid().as_raw();
-    // As it stands there: what the tool makes of links and of `..` may be something else.
+    // Taken literally: the tool may resolve links and `..` differently.
     folder.canonicalize().is_ok_and(|real| {
         real == folder.components().as_path()
             && folder.is_absolute()
@@ -81,7 +81,7 @@ pub fn objection(text: &str) -> Option<&str> {
         };
         let name = name.trim().to_ascii_lowercase().replace('-', "_");
         let name = name.strip_prefix("loose_").unwrap_or(&name);
-        // The tools cut a value there, and take others for what they stand for.
+        // The tools cut a value at some of these characters, and interpret the others.
         let is_plain = || !unquoted(value).contains(['#', '\\', '"', '\'']);
         let good = if !is_plain() && (LOADS.contains(&name) || name == LIBRARIES_LIE) {
             false

@@ -28,7 +28,7 @@ pub struct BackupOutcome {
     pub known: u64,
     /// Bytes that were added to the repository.
     pub added: u64,
-    /// What it says of the server; `None`: it did not come about.
+    /// What it says of the server; `None`: there is no backup.
     pub about: Option<About>,
     /// Seconds for which commits were held up.
     pub blocked_seconds: f64,
@@ -39,7 +39,7 @@ pub struct BackupOutcome {
 }
 
 impl BackupOutcome {
-    /// What was written so far.
+    /// Adds what was written so far.
     pub(crate) fn count(&mut self, totals: Totals) {
         (self.bytes, self.known, self.added) = (totals.bytes, totals.known, totals.added);
     }
@@ -62,7 +62,7 @@ pub struct RestoreOutcome {
     pub label: String,
     /// The data directory that was to be filled.
     pub datadir: PathBuf,
-    /// Where the data lie that were there before; `None`: there were none.
+    /// Where the previous data are now; `None`: there were none.
     pub aside: Option<PathBuf>,
     /// Number of files in the backup.
     pub files: u64,
@@ -93,10 +93,10 @@ pub struct VerifyOutcome {
     pub labels: Vec<String>,
     /// Labels of those that are not, and what is wrong with each.
     pub damaged: BTreeMap<String, String>,
-    /// Labels of those that can be read and that no server works on here, and why: they may be
-    /// damaged, or this machine is not fit.
+    /// Labels of those that can be read, but on which no server works here, and why: they may be
+    /// damaged, or this machine may be unsuitable.
     pub untried: BTreeMap<String, String>,
-    /// What servers said of those that were restored.
+    /// What servers reported about those that were restored.
     pub checked: Vec<CheckedBackup>,
     /// Bytes of the files that were read, uncompressed.
     pub bytes: u64,
@@ -104,7 +104,7 @@ pub struct VerifyOutcome {
     pub seconds: f64,
 }
 
-/// What a server said of the tables of a backup.
+/// What a server reported about the tables of a backup.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CheckedBackup {
     /// Label of the backup that the server was started with.
@@ -115,7 +115,7 @@ pub struct CheckedBackup {
     pub damaged: BTreeMap<String, String>,
     /// Those that cannot be checked, and why: their engine checks nothing, or is not there.
     pub unchecked: BTreeMap<String, String>,
-    /// Number of tables that were not looked at any more, because the server had ended.
+    /// Number of tables that were not checked, because the server had ended.
     pub left: u64,
     /// Seconds of fetch, start and check.
     pub seconds: f64,
@@ -130,7 +130,7 @@ pub struct RebuildOutcome {
     pub donor: String,
     /// The data directory that was to be filled.
     pub datadir: PathBuf,
-    /// Where the data lie that were there before; `None`: there were none.
+    /// Where the previous data are now; `None`: there were none.
     pub aside: Option<PathBuf>,
     /// Number of files in the copy.
     pub files: u64,

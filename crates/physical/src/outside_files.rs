@@ -1,10 +1,11 @@
 //! Files that a server keeps outside its data directory: redo and undo logs, the system tablespace,
 //! the Aria log, tables with DATA DIRECTORY.
 //!
-//! A backup has them all side by side. A server whose option file still names the other directories
-//! finds old files there, and either does not start or mixes two histories. A table with DATA
-//! DIRECTORY has a file (`.isl`) that leads to where it was, where another server may be using it.
-//! So nothing is put into a data directory before the user has said that these files go into it.
+//! A backup holds them all side by side. A server whose option file still names the other
+//! directories finds old files there, and either does not start or mixes two histories. A table
+//! with DATA DIRECTORY has a file (`.isl`) that points to where it was, where another server may be
+//! using it. So nothing is put into a data directory before the user has said that these files go
+//! into it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,10 +30,10 @@ const DATA_FILES: &str = "innodb_data_file_path";
 const REDO: [&str; 2] = ["ib_logfile0", "#innodb_redo"];
 const HINT: &str = "Remove these settings from the server's option file and give --all-in-datadir: then all its files go into the data directory.";
 
-/// End of the name of a file that leads to a table elsewhere.
+/// Suffix of a file that points to a table elsewhere.
 const LINK: &str = ".isl";
 
-/// Whether this file of a backup leads to a table elsewhere.
+/// Whether this file of a backup points to a table elsewhere.
 pub fn is_link(path: &str) -> bool {
     path.ends_with(LINK)
 }
@@ -52,7 +53,8 @@ pub fn tables(count: usize, one: &str) -> Refusal {
     )
 }
 
-/// Removes what leads to tables elsewhere: the server finds them in the data directory then.
+/// Removes the files that point to tables elsewhere. The server then finds the tables in the data
+/// directory.
 ///
 /// # Errors
 /// A folder cannot be listed, or a file cannot be removed.
@@ -89,8 +91,8 @@ pub fn settings(settings: &BTreeMap<String, String>, datadir: &str) -> Option<Re
     })
 }
 
-/// Settings of a new server by which it would look for its files elsewhere than in its data
-/// directory, where they come.
+/// Objections to settings of a new server by which it would look for its files outside its data
+/// directory, where they will be.
 pub fn of_new(options: &ServerOptions, file: &str, datadir: &Path) -> Option<Refusal> {
     let found = elsewhere(options, datadir).join(", ");
     (!found.is_empty()).then(|| {
@@ -107,7 +109,7 @@ pub fn elsewhere(options: &ServerOptions, datadir: &Path) -> Vec<String> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| plain(path));
     let mut found = Vec::new();
     for name in DIRECTORIES.map(|name| name.replace('_', "-")) {
-        // As the server does, from its data directory.
+        // Relative to the data directory, as for the server.
         if let Some(folder) = options.get(&name)
             && real(&datadir.join(folder)) != real(datadir)
         {
@@ -127,7 +129,7 @@ pub fn old_log(options: &ServerOptions, datadir: &Path) -> Option<String> {
     if !is_outside(datadir, &log.to_string_lossy()) {
         return None;
     }
-    // Servers leave out what follows the first dot.
+    // Servers drop what follows the first dot.
     let name = log.file_name()?.to_string_lossy();
     let base = name.split('.').next()?;
     let is_one = |path: &Path| {
@@ -146,7 +148,7 @@ pub fn old_log(options: &ServerOptions, datadir: &Path) -> Option<String> {
     })
 }
 
-/// Why no files may come into `target`, by what lies there.
+/// Why no files may be put into `target`, judging by what is there.
 pub fn redo(target: &Path) -> Option<Refusal> {
     let has = |name: &str| target.join(name).exists();
     (has("ibdata1") && !REDO.iter().any(|name| has(name))).then(|| {
@@ -158,7 +160,7 @@ pub fn redo(target: &Path) -> Option<Refusal> {
     })
 }
 
-/// Whether a place, relative to the data directory, is outside of it.
+/// Whether a path, relative to the data directory, leads outside of it.
 fn is_outside(datadir: &Path, place: &str) -> bool {
     let datadir = plain(datadir);
     !plain(&datadir.join(place)).starts_with(&datadir)

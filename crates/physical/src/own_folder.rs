@@ -1,4 +1,4 @@
-//! Folders for the time of a run, which the next one removes if this one is killed.
+//! Folders for the duration of a run. If the run is killed, the next one removes them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,10 +11,10 @@ use crate::files::FOLDER_MODE;
 use crate::folder::{locked, try_locked};
 use crate::held::Held;
 
-/// Letters and digits that end the names, at random.
+/// Number of random letters and digits at the end of the names.
 const RANDOM: usize = 6;
 
-/// Whether a folder is called as this program calls its own.
+/// Whether a name is one that this program gives to its own folders.
 fn is_own(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|random| {
         random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -24,13 +24,13 @@ fn is_own(name: &str, prefix: &str) -> bool {
 /// A folder of this process, locked. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct OwnFolder {
-    // In this order: nobody begins to work there until it is removed.
+    // Dropped in this order: nobody can begin to work there until it is removed.
     folder: TempDir,
     _lock: Held,
 }
 
 impl OwnFolder {
-    /// Makes a folder in this one, with a name that begins so.
+    /// Creates a folder in `above`, with a name that begins with `prefix`.
     ///
     /// # Errors
     /// It cannot be made.
@@ -39,7 +39,7 @@ impl OwnFolder {
             let mut builder = tempfile::Builder::new();
             let folder = builder.prefix(prefix).rand_bytes(RANDOM).tempdir_in(above);
             let folder = folder.map_err(PhysicalError::file(above, "making a folder in it"))?;
-            // Another run that has found it before it was locked takes it for left over.
+            // Another run that found it before it was locked takes it for a leftover.
             match locked(folder.path()) {
                 Ok(lock) => {
                     return Ok(Self {
@@ -58,7 +58,7 @@ impl OwnFolder {
         self.folder.path()
     }
 
-    /// Removes what killed programs have left in a folder under such names.
+    /// Removes folders with such names that killed programs have left in a folder.
     pub fn remove_left(above: &Path, prefix: &str) {
         let Ok(all) = fs::read_dir(above) else {
             return;
@@ -66,8 +66,9 @@ impl OwnFolder {
         let own = rustix::process::geteuid();
         for entry in all.flatten() {
             let path = entry.path();
-            // In a folder for everybody, others may have made something of this name. That of a
-            // private server belongs to the server's account, and nobody else may enter it.
+            // In a folder that is open to everybody, others may have created something of this
+            // name. The folder of a private server belongs to the server's account, and nobody else
+            // may enter it.
             let is_folder = entry.metadata().is_ok_and(|found| {
                 let is_closed = found.mode() & 0o777 == FOLDER_MODE;
                 found.is_dir() && is_closed && (own.is_root() || found.uid() == own.as_raw())
@@ -76,8 +77,8 @@ impl OwnFolder {
                 continue;
             }
             // Nobody works there if both locks are free: that of the program, and that of a tool
-            // that works on data there. They are held until it is removed: nobody begins to work
-            // there meanwhile.
+            // that works on data there. They are held until the folder is removed, so nobody begins
+            // to work there meanwhile.
             let data = path.join("data");
             let locks = (try_locked(&path), data.exists().then(|| try_locked(&data)));
             if let (Ok(Some(_)), None | Some(Ok(Some(_)))) = &locks {
@@ -129,7 +130,7 @@ mod tests {
             fs::create_dir(path(name).join("data")).unwrap();
         }
         std::os::unix::fs::symlink(path("other"), path("own-dddddd")).unwrap();
-        // A program, and a tool that has outlived one.
+        // One is used by a program, the other by a tool that has outlived its program.
         let used = [path("own-bbbbbb"), path("own-cccccc/data")];
         let _locks = used.map(|used| locked(&used).unwrap());
         OwnFolder::remove_left(folder.path(), "own-");

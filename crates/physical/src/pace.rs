@@ -18,14 +18,14 @@ use crate::error::PhysicalError;
 
 /// The lowest rate, in bytes per second. mariadb-backup writes pieces of 10 MiB from several
 /// threads and the redo log between them, and gives up when that makes no progress for five
-/// seconds: at a lower rate these would pass.
+/// seconds: at a lower rate that time would pass.
 pub const RATE_MIN: u64 = 8 << 20;
-/// How often the server is looked at.
+/// How often the server is checked.
 const LOOK: Duration = Duration::from_millis(500);
 /// How often to check whether the copy must hurry. A server that writes 40 MiB of redo log per
 /// second has filled half of a log of 8 MiB, the smallest possible, in that time.
 const HURRY: Duration = Duration::from_millis(100);
-/// Looks before a copy, and the time between them.
+/// Number of checks before a copy, and the time between them.
 const LOOKS_BEFORE: u32 = 5;
 const BETWEEN: Duration = Duration::from_millis(50);
 /// A statement that does nothing takes long when it takes this many times as long as before, and
@@ -36,19 +36,19 @@ const SLOW: Duration = Duration::from_millis(50);
 /// Statements pile up when there are twice as many as before, and this many more. Below that, it
 /// may be chance.
 const MORE_RUNNING: u64 = 8;
-/// How many looks in a row have to find something, so that chance does not slow a copy down.
+/// How many checks in a row must find something, so that chance does not slow a copy down.
 const IN_A_ROW: u32 = 2;
 /// The shortest time between two notes.
 const NOTE: Duration = Duration::from_secs(10);
 
-/// What a server is like at a moment.
+/// The state of a server at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Health {
     /// How long a statement took that does nothing.
     answer: Duration,
-    /// Statements that run, the one that asks included.
+    /// Running statements, including the one that asks.
     running: u64,
-    /// Write-sets of the cluster that wait, where the cluster waits for the node.
+    /// Write-sets waiting to be applied, if the cluster waits for the node.
     queue: u64,
 }
 
@@ -63,7 +63,7 @@ impl Health {
         let number = |name: &str| status.named(name).and_then(|value| value.parse().ok());
         let mut queue = number("wsrep_local_recv_queue").unwrap_or(0);
         if queue > CAUGHT_UP {
-            // A node that may fall behind holds up nobody.
+            // A desynced node holds up nobody.
             let desync = conn.query("SHOW GLOBAL VARIABLES LIKE 'wsrep_desync'")?;
             if desync.str(0, 1) == Some("ON") {
                 queue = 0;
@@ -93,7 +93,7 @@ impl Health {
     }
 }
 
-/// A server as it is before it is copied, and the connection by which it is looked at.
+/// A server before the copy, and the connection through which it is checked.
 pub struct Calm {
     conn: Connection,
     before: Health,
@@ -102,8 +102,8 @@ pub struct Calm {
 }
 
 impl Calm {
-    /// Looks at the server for a quarter of a second. The copy itself will have so many connections
-    /// with a statement that runs.
+    /// Checks the server for a quarter of a second. `own` is the number of connections of the copy
+    /// itself that will have a running statement.
     pub fn look(connect: &ConnectOptions, own: usize) -> Result<Self, PhysicalError> {
         let mut conn = Connection::connect(connect)
             .map_err(PhysicalError::server("connecting to the server"))?;
@@ -123,16 +123,16 @@ impl Calm {
     }
 }
 
-/// The rule by which a rate falls and rises.
+/// The rule by which the rate falls and rises.
 #[derive(Debug)]
 struct Rule {
     /// The highest rate, in bytes per second.
     ceiling: Option<u64>,
     /// The rate now; `None`: as fast as it goes.
     rate: Option<u64>,
-    /// The fastest that was seen.
+    /// The highest rate that was seen.
     fastest: u64,
-    /// Looks in a row at which something was wrong.
+    /// Checks in a row at which something was wrong.
     wrong: u32,
 }
 
@@ -146,8 +146,7 @@ impl Rule {
         }
     }
 
-    /// The rate after a look at which something was wrong or not. Since the look before, this many
-    /// bytes have passed per second.
+    /// The rate after a check. `passed` is the number of bytes per second since the previous check.
     fn next(&mut self, is_wrong: bool, passed: u64) -> Option<u64> {
         self.fastest = self.fastest.max(passed);
         self.wrong = if is_wrong { self.wrong + 1 } else { 0 };
@@ -157,7 +156,7 @@ impl Rule {
             self.rate = Some((now / 2).max(floor));
         } else if let (false, Some(rate)) = (is_wrong, self.rate) {
             let faster = rate.saturating_add(rate / 4);
-            // What is far above what the server can do holds nothing.
+            // A rate far above what the server can do limits nothing.
             self.rate = match self.ceiling {
                 Some(top) => Some(faster.min(top)),
                 None => (faster <= self.fastest.saturating_mul(2)).then_some(faster),
@@ -166,7 +165,7 @@ impl Rule {
         self.rate
     }
 
-    /// Whether it is below what was asked for.
+    /// Whether the rate is below what was asked for.
     fn is_slowed(&self) -> bool {
         self.rate != self.ceiling
     }
@@ -178,7 +177,7 @@ struct Shared {
     rate: AtomicU64,
     /// Bytes so far.
     passed: AtomicU64,
-    /// Whether the rate does not hold now.
+    /// Whether the rate is suspended at the moment.
     hurries: AtomicBool,
 }
 
@@ -189,9 +188,10 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A rate of so many bytes per second, or as fast as it goes, and lower while the server
-    /// suffers if it was looked at before. `hurries` is asked at each look, by a connection,
-    /// whether the rate does not hold now; a server that cannot be asked is copied without a rate.
+    /// Begins with a rate in bytes per second, or without one. If `calm` is given, the rate falls
+    /// while the server suffers. `hurries` is called at each check, with a connection, and says
+    /// whether the rate must be suspended. A server that cannot be queried is copied without a
+    /// rate.
     pub fn start(
         ceiling: Option<u64>,
         calm: Option<Calm>,
@@ -260,7 +260,7 @@ impl Watch {
             },
         };
         let (mut since, mut passed) = (Instant::now(), 0);
-        // Says where the server is at the beginning.
+        // Lets it note the server's position at the beginning.
         hurries(&mut conn);
         while !self.ends.is_cancelled() {
             if let Some((before, own)) = &before {
@@ -284,7 +284,7 @@ impl Watch {
         }
     }
 
-    /// Nobody knows how far the server is: a copy that is held back may fail.
+    /// The server's progress is no longer known, so a copy that is held back may fail.
     fn gives_up(&self, error: &refloat_wire::Error) {
         self.shared.hurries.store(true, Ordering::Relaxed);
         self.events.warn(format!(
@@ -327,7 +327,7 @@ mod tests {
     fn a_rate_falls_to_its_floor_and_comes_back() {
         let mut rule = Rule::new(None);
         assert_eq!(rule.next(false, 200 * MIB), None);
-        // One look may be chance.
+        // A single check may be chance.
         assert_eq!(rule.next(true, 200 * MIB), None);
         assert_eq!(rule.next(false, 200 * MIB), None);
         let mut rates = Vec::new();

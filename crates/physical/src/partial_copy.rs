@@ -13,16 +13,17 @@ use crate::error::PhysicalError;
 use crate::files::lacks_room;
 use crate::folder::{Building, Step};
 
-/// The folder in which it lies, in the one into which files come.
+/// The folder for them, inside the one that files arrive in.
 const EARLIER: &str = ".refloat-earlier";
 
-/// Begins a folder. One of the same transfer is begun anew: what it holds is set aside in it.
+/// Begins a folder. If there is one of the same transfer, it is started over, and its contents are
+/// set aside inside the new one.
 ///
 /// The old folder may have been given to the server's account, which may have put anything in it.
-/// So a new one takes its place, and the old one goes into that as a whole.
+/// So a new folder takes its place, and the old one is moved into it as a whole.
 ///
 /// # Errors
-/// As [`Building::begin`], which is told `restart` of another one.
+/// As for [`Building::begin`], to which `restart` is passed.
 pub fn begin_again(
     path: &Path,
     (repository, label): (&str, &str),
@@ -34,14 +35,14 @@ pub fn begin_again(
     let failed = || PhysicalError::file(path, "keeping the files of an earlier transfer");
     let is_ours = Building::is_of(path, repository, label)? && !Building::is_filling(path)?;
     if is_ours && !aside.exists() {
-        // Held until it is out of the way: a tool of an earlier run may still work in it.
+        // Held until it is out of the way: a tool of an earlier run may still be working in it.
         let old = Building::begin(path, repository, label, false)?;
-        // Another run may have had it until now.
+        // Another run may have held it until now.
         if old.step() <= Step::Prepared {
             fs::rename(path, &aside).map_err(failed())?;
         }
     }
-    // If it is ours, it was begun after that was set aside.
+    // If it is ours, it was begun after the old one was set aside.
     let building = Building::begin(path, repository, label, restart || is_ours)?;
     if aside.exists() {
         let earlier = path.join(EARLIER);
@@ -70,10 +71,10 @@ pub fn remove(folder: &Path) -> Result<(), PhysicalError> {
     fs::remove_dir_all(&earlier).map_err(PhysicalError::file(&earlier, "removing the folder"))
 }
 
-/// Sees that there is room for so many bytes beside it, and removes it if there is not.
+/// Makes sure that there is room for this many bytes beside it, and removes it if there is not.
 ///
 /// # Errors
-/// There is too little room without it as well, or it cannot be removed.
+/// There is too little room even without it, or it cannot be removed.
 pub fn make_room(building: &Building, bytes: u64, events: &Events) -> Result<(), PhysicalError> {
     let folder = building.path();
     if lacks_room(folder, bytes).is_none() {
@@ -105,21 +106,21 @@ mod tests {
             assert_eq!(building.step(), Step::Fetching);
             assert!(!path.join(name).exists());
         }
-        // The one before is in the last one.
+        // The previous folder is inside the latest one.
         let last = in_folder(&path).unwrap().join("0");
         assert!(last.join("b").exists() && last.join(EARLIER).join("0/a").exists());
-        // A run was ended between the two.
+        // A run was killed between the two steps.
         let aside = above.path().join("new-earlier");
         fs::rename(&path, &aside).unwrap();
         let building = begin();
         make_room(&building, 1, &Events::new()).unwrap();
         assert!(in_folder(&path).is_some());
-        // No disk has that.
+        // No disk has that much room.
         make_room(&building, u64::MAX, &Events::new()).unwrap_err();
         assert_eq!(in_folder(&path), None);
         drop(building);
         fs::write(path.join("c"), "c").unwrap();
-        // Of another transfer: it is removed.
+        // It belongs to another transfer, so it is removed.
         drop(begin_again(&path, ("r", "another"), true).unwrap());
         assert!(!path.join("c").exists() && in_folder(&path).is_none());
     }

@@ -58,7 +58,7 @@ pub fn privileges(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Re
     let everything = grants
         .iter()
         .any(|grant| grant.contains("ALL PRIVILEGES") && grant.contains("ON *.*"));
-    // What roles give is not shown.
+    // Privileges that come from roles are not shown.
     if everything || grants.iter().all(|grant| !grant.contains("ON *.*")) {
         return if everything || grants.len() > 1 {
             Vec::new()
@@ -82,7 +82,7 @@ pub fn privileges(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Re
     }
 }
 
-/// Global privileges, with other names of the same behind a bar.
+/// Global privileges; alternative names follow after a bar.
 fn needed(server: &Server, tool: &Tool) -> Vec<&'static str> {
     match tool.kind {
         ToolKind::MariadbBackup => {

@@ -19,7 +19,7 @@ use crate::tool_bugs;
 
 /// The tools' own default, in bytes.
 const MEMORY_MIN: u64 = 96 << 20;
-/// More brings nothing for a redo log of usual size.
+/// More memory does not help with a redo log of usual size.
 const MEMORY_MAX: u64 = 16 << 30;
 /// What the tools write into `xtrabackup_checkpoints` when they are done.
 const PREPARED: [&str; 2] = ["log-applied", "full-prepared"];
@@ -27,7 +27,8 @@ const PREPARED: [&str; 2] = ["log-applied", "full-prepared"];
 /// Finds the tool that can prepare a backup.
 ///
 /// # Errors
-/// There is none of the series of the one that made it, or it is known to damage what it prepares.
+/// There is none of the same series as the one that made the backup, or it is known to damage what
+/// it prepares.
 pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalError> {
     if about.tool_kind() == ToolKind::Clone {
         return Ok(about.tool.clone());
@@ -56,15 +57,15 @@ pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalE
     }
 }
 
-/// Why the `MySQL` server that is found here cannot start on a backup of its kind that no tool
-/// prepares. `None`: it can, or there is none here, or the backup is another one.
+/// Why the `MySQL` server on this machine cannot start on a backup that no tool prepares. `None`:
+/// it can, or there is no server here, or a tool prepares the backup.
 pub fn no_server_for(about: &About) -> Option<Refusal> {
     if about.tool_kind() != ToolKind::Clone {
         return None;
     }
     let (own, said) = version_of(&Host::Local, Path::new("mysqld"), "").ok()?;
     let its = version_in(&about.server.version)?;
-    // The other vendor has a program of this name, too.
+    // MariaDB has a program of this name, too.
     if said.contains("MariaDB") || (own.0, own.1) == (its.0, its.1) && own >= its {
         return None;
     }
@@ -81,7 +82,7 @@ pub fn no_server_for(about: &About) -> Option<Refusal> {
 /// Prepares the files in a folder.
 ///
 /// # Errors
-/// The tool failed, or does not say that it has done it.
+/// The tool failed, or does not report success.
 pub fn prepare(
     tool: &Tool,
     building: &Building,
@@ -91,8 +92,8 @@ pub fn prepare(
     prepare_so(tool, building, (memory, ""), cancel)
 }
 
-/// The same for a node of a cluster, in which nobody would end the transactions that were prepared
-/// for the cluster's order. mariadb-backup rolls them back anyway.
+/// The same for a node of a cluster. Nobody would finish transactions that were prepared but not
+/// yet ordered in the cluster. mariadb-backup rolls them back anyway.
 pub fn prepare_node(
     tool: &Tool,
     building: &Building,
@@ -120,7 +121,7 @@ fn prepare_so(
     let folder = building.path();
     let word = |path: &Path| Host::word(&path.to_string_lossy());
     let options = folder.join("backup-my.cnf");
-    // Option files of the machine are those of its server, which may be of another kind.
+    // The machine's own option files belong to its server, which may be of another kind.
     let options = if options.exists() {
         is_its_own(&options)?;
         format!("--defaults-file={}", word(&options))
@@ -156,7 +157,7 @@ fn prepare_so(
     })
 }
 
-/// Whether the option file says only what the tool that made the backup has written.
+/// Refuses an option file with anything that the tool which made the backup would not write.
 fn is_its_own(path: &Path) -> Result<(), PhysicalError> {
     let text = fs::read(path).map_err(PhysicalError::file(path, "reading it"))?;
     match objection(&String::from_utf8_lossy(&text)) {
@@ -174,7 +175,7 @@ fn is_its_own(path: &Path) -> Result<(), PhysicalError> {
     }
 }
 
-/// Half of the memory that is free here, within the limits of a container.
+/// Half of the free memory of this machine, within the limits of a container.
 pub fn memory_here() -> u64 {
     let free = Machine::here().map_or(0, |machine| machine.memory_available);
     (free / 2).clamp(MEMORY_MIN, MEMORY_MAX)

@@ -1,9 +1,9 @@
 //! A server that works on a copy of a backup, for this program alone.
 //!
-//! The files lie in a folder of their own, with the socket beside them; the server listens nowhere
+//! The files are in a folder of their own, with the socket beside them. The server listens nowhere
 //! else, replicates nothing and runs no events. Nobody else can enter the folder, so it is started
 //! without accounts, and then gets one with a password that nobody else knows. It ends with this
-//! program, however that ends; what a killed one has left is removed by the next one.
+//! program, however that ends. What a killed program leaves behind is removed by the next one.
 
 mod process;
 
@@ -31,9 +31,9 @@ use crate::swap::{ACCOUNT, Place, account};
 use crate::tool::{Tool, Version, text};
 use process::{POLL, Process, complaint};
 
-/// What the names of the folders begin with.
+/// Prefix of the folders' names.
 const PREFIX: &str = "refloat-private-";
-/// The account that it gets.
+/// The account that the server gets.
 const USER: &str = "refloat_private";
 /// The longest path of a socket (`unix(7)`), in bytes.
 const SOCKET_MAX: usize = 107;
@@ -76,16 +76,16 @@ pub struct Candidate {
 /// dropped.
 pub struct PrivateServer {
     connect: ConnectOptions,
-    // In this order: the server ends before its files go.
+    // Dropped in this order: the server ends before its files are removed.
     process: Process,
     folder: OwnFolder,
 }
 
 impl Candidate {
-    /// Looks at a backup, the programs and the space, and names all that stands against it.
+    /// Checks a backup, the programs and the free space, and names every objection.
     ///
     /// # Errors
-    /// What stands against it, or the list of files cannot be read.
+    /// The objections, or the list of files cannot be read.
     pub fn look(
         options: &PrivateOptions,
         repository: &Repository,
@@ -193,8 +193,8 @@ impl Candidate {
             Ok::<_, PhysicalError>(process)
         };
         if building.is_part() && is_mysql(&self.about.server) {
-            // It applies the redo log only if it may leave out what that says of missing files.
-            // This mode is too forgiving to read tables in it.
+            // It applies the redo log only if it may skip records of missing files. That mode is
+            // too lenient for reading tables.
             begin("--innodb-force-recovery=1")?.shut_down(&root, &log, &run.cancel)?;
         }
         let process = begin("")?;
@@ -220,7 +220,7 @@ impl Candidate {
         })
     }
 
-    /// What stands against making its folder in this one.
+    /// The objections to creating its folder in this one.
     pub(crate) fn objections(&self, folder: &Path) -> Vec<Refusal> {
         let closed = closed(folder).map(|above| {
             Refusal::new(format!(
@@ -232,8 +232,8 @@ impl Candidate {
         self.has_no_room(folder).into_iter().chain(closed).collect()
     }
 
-    /// What starts the server, with its messages on standard error, and ends it as soon as its
-    /// standard input ends.
+    /// The script that starts the server, with its messages on standard error, and kills it as soon
+    /// as standard input ends.
     fn script(&self, folder: &Path, memory: u64, more: &str) -> String {
         let word = |path: &Path| Host::word(&path.to_string_lossy());
         let mut flags = vec![
@@ -243,7 +243,7 @@ impl Candidate {
             format!("--pid-file={}", word(&folder.join("pid"))),
             format!("--innodb-buffer-pool-size={memory}"),
             "--skip-networking".to_owned(),
-            // One for each thread, of which there may be hundreds.
+            // One connection for each thread, of which there may be hundreds.
             "--max-connections=2000".to_owned(),
             "--skip-grant-tables".to_owned(),
         ];
@@ -287,12 +287,12 @@ impl Candidate {
 }
 
 impl PrivateServer {
-    /// How it is reached, as an account that may do everything.
+    /// How to connect to it, with an account that has all privileges.
     pub fn connect(&self) -> &ConnectOptions {
         &self.connect
     }
 
-    /// What it has complained of last, if it has ended.
+    /// Its last complaint, if it has ended.
     pub(crate) fn end(&mut self) -> Option<String> {
         let ended = (0..20).any(|_| {
             let ended = self.process.has_ended();
@@ -305,7 +305,8 @@ impl PrivateServer {
     }
 }
 
-/// Has it read its accounts, which it was started without, and adds one for this program.
+/// Makes it load its grant tables, which it was started without, and adds an account for this
+/// program.
 fn give_account(root: &ConnectOptions) -> Result<ConnectOptions, PhysicalError> {
     let failed = PhysicalError::server;
     let asked = "making an account on the private server";
@@ -326,7 +327,7 @@ fn give_account(root: &ConnectOptions) -> Result<ConnectOptions, PhysicalError> 
     })
 }
 
-/// The folder on the way to this one that the account of servers may not enter. `None`: it may
+/// The folder on the path to this one that the account of servers may not enter. `None`: it may
 /// enter all of them, or this program starts servers under its own account.
 fn closed(folder: &Path) -> Option<PathBuf> {
     let (uid, gid) = account().filter(|_| rustix::process::geteuid().is_root())?;

@@ -21,12 +21,12 @@ use crate::server::Server;
 use crate::tool::{Tool, ToolKind};
 use crate::tool_log::{DONE, ToolLog};
 
-/// What `InnoDB` says when it cannot write because the disk is full (`ENOSPC`). It then tries again
-/// without an end.
+/// What `InnoDB` says when it cannot write because the disk is full (`ENOSPC`). It then retries
+/// forever.
 const FULL: &str = "IO Error: 28 during write";
 /// How long a tool may take to end after it was asked to.
 const END: Duration = Duration::from_secs(5);
-/// Ends the option file on the way to the script.
+/// Marks the end of the option file in the input of the script.
 const OPTIONS_END: &str = "# END OF OPTIONS";
 /// Size of the pipe from the tool: the largest that an unprivileged process may ask for.
 const PIPE: usize = 1 << 20;
@@ -35,7 +35,7 @@ const PIPE: usize = 1 << 20;
 pub enum Input<'i> {
     /// The text that it reads.
     Text(&'i str),
-    /// A file that it only keeps open.
+    /// A file that it merely keeps open.
     Held(File),
 }
 
@@ -60,7 +60,7 @@ pub struct Producer {
     name: String,
     said: Arc<ToolLog>,
     listener: Option<JoinHandle<()>>,
-    /// Its end says that this program has ended, or gives the tool up.
+    /// It is closed when this program ends, or gives the tool up.
     lifeline: Lifeline,
     _hook: HookGuard,
 }
@@ -91,7 +91,7 @@ impl Producer {
         let script = script(&tool.program, &flags.join(" "));
         let options = format!("{}\n{OPTIONS_END}\n", option_file(tool.kind, connect));
         let (producer, stdout) = Self::start(host, tool, &script, &Input::Text(&options), cancel)?;
-        // With less room, the tool and this program wait for each other at every piece.
+        // With a smaller pipe, the tool and this program would wait for each other at every piece.
         let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE);
         Ok((producer, stdout))
     }
@@ -134,7 +134,7 @@ impl Producer {
         });
         let mut stdin = child.stdin.take();
         if let (Some(stdin), Input::Text(text)) = (&mut stdin, input) {
-            // A tool that is gone already says why itself.
+            // A tool that has already ended reports the reason itself.
             let _ = stdin.write_all(text.as_bytes());
         }
         let stdout = child.stdout.take();
@@ -157,7 +157,7 @@ impl Producer {
         &self.name
     }
 
-    /// What ends it.
+    /// What to close to end it.
     pub fn lifeline(&self) -> Lifeline {
         self.lifeline.clone()
     }
@@ -167,8 +167,8 @@ impl Producer {
         Arc::clone(&self.said)
     }
 
-    /// Waits for its end, and checks that it has done its work: by its exit status **and** its own
-    /// last message, because tools have reported success by either one alone.
+    /// Waits for its end, and checks that it succeeded: by its exit status **and** its own last
+    /// message, because tools that failed have reported success by either one.
     pub fn finish(mut self, cancel: &Cancel) -> Result<(), PhysicalError> {
         let status = self.child.wait();
         self.hear_out();
@@ -201,12 +201,13 @@ impl Producer {
         stream: ChildStdout,
         cancel: &Cancel,
     ) -> PhysicalError {
-        // mariadb-backup blocks the signals that ask it to end, and ends when nobody reads.
+        // mariadb-backup blocks the signals that ask it to end, but ends when nobody reads its
+        // output.
         if let Some(reason) = cancel.reason() {
             drop(stream);
             return PhysicalError::Cancelled(reason);
         }
-        // A tool that has failed by itself says more than the stream that it cut.
+        // A tool that failed by itself says more than its truncated stream.
         let ended = (0..20).find_map(|_| {
             let ended = self.child.try_wait().ok().flatten();
             if ended.is_none() {
@@ -258,8 +259,9 @@ impl Drop for Producer {
 }
 
 /// The script that copies a server. It reads an option file up to [`OPTIONS_END`]. When its input
-/// ends then, whoever has started it is gone, as after a lost connection of `ssh`, and it kills the
-/// tool: that would notice only when it writes again, and may hold locks of the server until then.
+/// ends after that, its starter is gone (for example because the `ssh` connection was lost), and it
+/// kills the tool. The tool itself would notice only at its next write, and might hold locks of the
+/// server until then.
 fn script(program: &Path, flags: &str) -> String {
     format!(
         "umask 077; PATH=$PATH:/usr/local/bin:/usr/bin; tool=\n\
@@ -377,7 +379,7 @@ mod tests {
     fn a_tool_ends_with_who_has_asked_for_it() {
         let folder = tempfile::tempdir().unwrap();
         let (tool, told) = (folder.path().join("tool"), folder.path().join("told"));
-        // It writes nothing, and ignores all that could ask it to end.
+        // It writes nothing, and ignores every signal that could ask it to end.
         let text = format!(
             "#!/bin/sh\ntrap '' HUP INT TERM PIPE\necho $$ >'{0}.new'; echo \"$1\" >>'{0}.new'\nmv '{0}.new' '{0}'\nexec sleep 600\n",
             told.display()

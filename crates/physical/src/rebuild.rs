@@ -44,7 +44,7 @@ pub struct RebuildOptions {
     pub program: PathBuf,
     /// The data directory, on this machine.
     pub target: TargetOptions,
-    /// The account by which the new server replicates from the donor; `None`: it does not.
+    /// The account with which the new server replicates from the donor; `None`: it does not.
     pub replica: Option<ReplicaAccount>,
     /// Where the donor's machine connects to.
     pub listen: Listen,
@@ -57,12 +57,12 @@ pub struct RebuildOptions {
 /// Where the donor's machine connects to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Listen {
-    /// The address of this machine in the network by which the donor is reached, and any port.
+    /// This machine's address in the network that leads to the donor, and any free port.
     #[default]
     Near,
     /// This address, with a port or 0.
     At(String),
-    /// Through ssh, by which it is reached anyway: no port is opened to the network.
+    /// Through the ssh connection that exists anyway: no port is opened to the network.
     ThroughSsh,
 }
 
@@ -80,11 +80,11 @@ pub struct RebuildPlan {
     pub machine: String,
     /// The data directory that would be filled.
     pub datadir: PathBuf,
-    /// Where the files are made ready.
+    /// The folder in which the files are prepared.
     pub building: PathBuf,
-    /// Where what the data directory holds goes; `None`: it holds nothing.
+    /// Where the current contents of the data directory will go; `None`: it is empty.
     pub aside: Option<PathBuf>,
-    /// The tool that prepares them here.
+    /// The tool that prepares the files here.
     pub tool: Tool,
     /// Whether the donor is a node of a Galera cluster: the new one joins by IST then.
     pub is_node: bool,
@@ -98,16 +98,16 @@ struct Ready {
     cloned: Option<Donor>,
     tool: Tool,
     place: Place,
-    /// Bytes that the files take on the donor's disk; `None`: that cannot be seen from here.
+    /// Bytes that the files take on the donor's disk; `None`: not visible from here.
     room: Option<u64>,
-    /// What the new server will find besides its data directory.
+    /// The warning about what the new server will find outside its data directory.
     warning: Option<String>,
 }
 
-/// Says what a rebuild would do. Changes nothing.
+/// Plans a rebuild. Changes nothing.
 ///
 /// # Errors
-/// What it would be refused for, as far as it can be seen from here.
+/// What it would be refused for, as far as visible from here.
 pub fn plan(options: &RebuildOptions) -> Result<RebuildPlan, PhysicalError> {
     Ok(look(options)?.plan(options, "RUN"))
 }
@@ -160,7 +160,7 @@ fn attempt(
         target: plan.datadir.display().to_string(),
         plan: serde_json::to_value(&plan).unwrap_or_default(),
     });
-    // The tool at the other end cannot resume where an earlier one was.
+    // The tool at the other end cannot resume where an earlier one stopped.
     let label = ready.label();
     if Building::is_prepared(&plan.building, REBUILD, &label)? {
         let building = Building::begin(&plan.building, REBUILD, &label, false)?;
@@ -209,7 +209,7 @@ fn attempt(
     begin(options, (&ready.server, &ready.place), run, outcome)
 }
 
-/// Starts the rebuilt server and makes it a replica, as far as that is asked for.
+/// Starts the rebuilt server and makes it a replica, if these were asked for.
 fn begin(
     options: &RebuildOptions,
     (server, place): (&Server, &Place),
@@ -265,7 +265,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
         }
         Err(error) => return Err(error),
     };
-    // If the files cannot be seen by this account, the program at the other end says so.
+    // If this account cannot see the files, the program at the other end says so.
     let host = options.donor.host.as_ref().unwrap_or(&Host::Local);
     let volume = volume(host, &server.facts.datadir).ok();
     let room = volume.map(|volume| volume.room);
@@ -283,7 +283,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     }
 }
 
-/// The rest of the look, at a donor that sends its files itself.
+/// The remaining checks, for a donor that sends its files itself.
 fn look_at_sender(
     options: &RebuildOptions,
     (place, warning): (Place, Option<String>),
@@ -325,7 +325,7 @@ fn look_at_sender(
     })
 }
 
-/// Takes the files of a donor that sends them itself.
+/// Receives the files of a donor that sends them itself.
 fn take(
     donor: &Donor,
     building: &Building,
@@ -344,7 +344,7 @@ fn take(
 }
 
 impl Ready {
-    /// What marks a folder of a rebuild from this donor, in the place of a backup's label.
+    /// Marks a folder of a rebuild from this donor, in place of a backup's label.
     fn label(&self) -> String {
         Self::label_of(&self.server)
     }
@@ -354,7 +354,7 @@ impl Ready {
         format!("{}:{}{}", facts.hostname, facts.port, facts.datadir)
     }
 
-    /// Whether an earlier rebuild was ended right after it had put its files in place.
+    /// Whether an earlier rebuild ended right after it had put its files in place.
     fn is_filled(&self) -> Result<bool, PhysicalError> {
         self.place.is_filled(REBUILD, &self.label())
     }
@@ -398,7 +398,7 @@ impl Ready {
         let tunnel = receiver.address();
         let tunnel = tunnel.filter(|_| options.listen == Listen::ThroughSsh);
         let address = receiver.address().map(|mut address| {
-            // It listens everywhere, which is no place that the donor could connect to.
+            // It listens on all addresses, and the donor needs one to connect to.
             if address.ip().is_unspecified() {
                 address.set_ip(own_address(&options.donor.source));
             }
@@ -414,8 +414,8 @@ impl Ready {
         let old = old.filter(|old| old.exists());
         let mut agent = Agent::start(host, &options.program, request, tunnel)?;
         let files = receiver.receive(building.path(), old, run, || agent.is_alive());
-        // Nobody is let in any more, and nobody must wait for that: the other end first of all,
-        // which is waited for.
+        // Stops listening first, so that the other end, which is waited for next, does not keep
+        // trying to connect.
         drop(receiver);
         let files = files?;
         let (bytes, same, sent, blocked) = agent.finish()?;
@@ -429,7 +429,7 @@ impl Ready {
     }
 }
 
-/// The address of this machine in the network by which the donor is reached.
+/// This machine's address in the network that leads to the donor.
 fn own_address(donor: &ConnectOptions) -> IpAddr {
     let Target::Tcp(host, port) = donor.target() else {
         return LOCAL;

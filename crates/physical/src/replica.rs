@@ -13,11 +13,11 @@ use crate::error::PhysicalError;
 use crate::held::open_file;
 use crate::server::Server;
 
-/// How long both threads of the replica may take to run.
+/// How long both threads of the replica may take to start.
 const RUNNING: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(200);
 
-/// The account by which a replica reads its source.
+/// The account with which a replica reads from its source.
 #[derive(Debug, Clone)]
 pub struct ReplicaAccount {
     /// Name of the account, which exists on the source.
@@ -163,8 +163,8 @@ fn cloned_position(
     })
 }
 
-/// The words in which a text is a literal of SQL. Statements about replication take plain literals
-/// only, and in [`MODE`] a quote is all that needs care.
+/// Quotes a text as an SQL literal. Replication statements accept only plain literals, and under
+/// [`MODE`] only quotes need escaping.
 fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -178,7 +178,8 @@ fn set_up_mysql(
     position: &BinlogPosition,
 ) -> Result<(), Error> {
     conn.exec(MODE)?;
-    // What the donor replicates from came with its files, and it may run by now.
+    // The donor's own replication settings came with its files, and replication may be running by
+    // now.
     conn.exec("STOP REPLICA")?;
     conn.exec("RESET REPLICA ALL")?;
     let place = if position.gtid.is_empty() {
@@ -191,8 +192,8 @@ fn set_up_mysql(
         "SOURCE_AUTO_POSITION = 1".to_owned()
     };
     let password = String::from_utf8_lossy(account.password.expose());
-    // Encrypted if the donor's own connection to here is. Without that, an account's password can
-    // only be sent with the public key of the donor.
+    // Encrypted if this program's own connection to the donor is. Without encryption, the password
+    // can be sent only with the public key of the donor.
     conn.exec(format!(
         "CHANGE REPLICATION SOURCE TO SOURCE_HOST = {}, SOURCE_PORT = {port}, SOURCE_USER = {}, SOURCE_PASSWORD = {}, SOURCE_SSL = {}, GET_SOURCE_PUBLIC_KEY = 1, {place}",
         literal(host),
@@ -219,7 +220,7 @@ fn set_up(
             position.position
         )
     } else {
-        // Its own binary log is a new one: what the donor's says of the past is no history of it.
+        // Its own binary log is a new one, so the history in the donor's log does not apply to it.
         let gtid = literal(&position.gtid);
         conn.exec(format!("SET GLOBAL gtid_slave_pos = {gtid}"))?;
         "MASTER_USE_GTID = slave_pos".to_owned()

@@ -58,7 +58,7 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Has it end in order, with all changes in its files.
+    /// Shuts it down in order, so that all changes are in its files.
     pub fn shut_down(
         &mut self,
         root: &ConnectOptions,
@@ -131,7 +131,7 @@ fn release(input: &Mutex<Option<ChildStdin>>) {
     drop(input.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
-/// A complaint in a server's log: its first one, which the others follow from, or its last one. If
+/// A complaint in a server's log: the first, of which the others are consequences, or the last. If
 /// there is none, its last line.
 pub fn complaint(log: &Path, is_first: bool) -> String {
     let mut text = Vec::new();

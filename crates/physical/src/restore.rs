@@ -41,8 +41,8 @@ pub struct RestoreOptions {
 const UNPROVEN: &str = "the logs have no GTIDs, and nothing but their names shows that they are of the server that was backed up";
 
 impl RestoreOptions {
-    /// What an unfinished restore is known by: another point in time, or logs that lie elsewhere,
-    /// are another restore.
+    /// Identifies an unfinished restore. Another point in time, or logs in another place, make it
+    /// another restore.
     fn named(&self, label: &str) -> String {
         self.until.as_ref().map_or_else(
             || label.to_owned(),
@@ -64,9 +64,9 @@ pub struct RestorePlan {
     pub bytes: u64,
     /// The data directory that would be filled.
     pub datadir: PathBuf,
-    /// Where the files are made ready.
+    /// The folder in which the files are prepared.
     pub building: PathBuf,
-    /// Where what the data directory holds goes; `None`: it holds nothing.
+    /// Where the current contents of the data directory will go; `None`: it is empty.
     pub aside: Option<PathBuf>,
     /// The tool that prepares it.
     pub tool: Tool,
@@ -78,7 +78,7 @@ pub struct RestorePlan {
     pub warnings: Vec<String>,
 }
 
-/// All that is known when a restore can begin.
+/// What the checks have established before a restore begins.
 struct Ready {
     manifest: Manifest,
     files: Vec<FileEntry>,
@@ -86,11 +86,11 @@ struct Ready {
     tool: Tool,
     place: Place,
     replay: Option<Replay>,
-    /// What the new server will find besides its data directory.
+    /// The warning about what the new server will find outside its data directory.
     warning: Option<String>,
 }
 
-/// Says what a restore would do. Changes nothing.
+/// Plans a restore. Changes nothing.
 ///
 /// # Errors
 /// What the restore would be refused for.
@@ -105,8 +105,8 @@ pub fn plan(
 /// Restores a backup into a data directory.
 ///
 /// # Errors
-/// [`PhysicalError`], with what was done until then. The data directory is as it was; what was
-/// fetched stays beside it, and the same restore goes on with it.
+/// [`PhysicalError`], with what was done until then. The data directory is as it was. What was
+/// fetched stays beside it, and the same restore resumes with it.
 pub fn restore(
     options: &RestoreOptions,
     repository: &Repository,
@@ -160,7 +160,7 @@ fn attempt(
         &options.named(&plan.label),
         options.restart,
     )?;
-    // The logs may have grown since: then the latest of them is another place.
+    // The logs may have grown since, so that their end is now elsewhere.
     let end = plan.replay.as_ref().map(|replay| replay.end.as_str());
     if !building.is_ready(end) {
         run.progress.set_phase(Phase::Data);
@@ -194,8 +194,8 @@ fn attempt(
     Ok(())
 }
 
-/// If an earlier restore of this backup was ended right after it had put the files in place,
-/// completes it.
+/// Completes an earlier restore of this backup that ended right after it had put the files in
+/// place.
 fn complete(
     options: &RestoreOptions,
     repository: &Repository,
@@ -287,7 +287,7 @@ impl Ready {
         }
     }
 
-    /// Fetches what is not there yet, and returns how many bytes that were.
+    /// Fetches what is missing, and returns its size in bytes.
     fn fetch(
         &self,
         options: &RestoreOptions,

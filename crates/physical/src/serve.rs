@@ -13,7 +13,7 @@ use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
 use crate::transfer::{Received, Secret, Sender, Sent};
 
-/// What is to be sent where. It comes through standard input, because it holds secrets.
+/// What to send, and where. It arrives on standard input, because it holds secrets.
 #[derive(Serialize, Deserialize)]
 pub struct SendRequest {
     user: String,
@@ -37,15 +37,15 @@ pub struct SendRequest {
     secret: String,
     /// Number of connections.
     streams: u16,
-    /// The server, as it was seen from there.
+    /// The server, as the requesting machine sees it.
     server: ServerFacts,
 }
 
-/// What the program at the donor's end says at its end.
+/// The final answer of the program at the donor's end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum SendAnswer {
-    /// All was sent, and is in its place.
+    /// Everything was sent, and is in its place.
     Done {
         /// Bytes of files, uncompressed.
         bytes: u64,
@@ -68,7 +68,7 @@ pub enum SendAnswer {
 }
 
 impl SendRequest {
-    /// Asks for the files of this server.
+    /// Requests the files of this server.
     pub(crate) fn new(
         (donor, server): (&DonorOptions, &ServerFacts),
         address: String,
@@ -130,13 +130,13 @@ impl SendRequest {
             parallel: self.parallel,
             max_rate: self.max_rate,
             gentle: self.gentle,
-            // The other end sees to it.
+            // The other end takes care of that.
             desync: false,
         }
     }
 }
 
-/// Sends the files of a server of this machine, and says how that ended.
+/// Sends the files of a server on this machine, and reports the result.
 pub fn serve(request: &SendRequest, run: &Run) -> SendAnswer {
     let mut blocked = Duration::ZERO;
     match attempt(request, run, &mut blocked) {

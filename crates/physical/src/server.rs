@@ -1,4 +1,4 @@
-//! What must be known about a server before its files are copied.
+//! What has to be known about a server before its files are copied.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use refloat_wire::{Connection, ServerInfo, Vendor};
 use crate::about::ServerFacts;
 use crate::error::PhysicalError;
 
-/// Settings of which a backup is told besides [`MEANT`]: where files and binary logs lie, how they
-/// are written, and whether the logs have what a replica receives.
+/// Settings that a backup records besides [`MEANT`]: where files and binary logs are, how they are
+/// written, and whether the logs include what a replica receives.
 const SETTINGS: [&str; 10] = [
     "innodb_data_home_dir",
     "innodb_log_group_home_dir",
@@ -24,7 +24,7 @@ const SETTINGS: [&str; 10] = [
     "log_slave_updates",
     "log_replica_updates",
 ];
-/// Settings that the files, or what statements without a word about it mean, depend on.
+/// Settings that the files depend on, or the meaning of statements that do not say otherwise.
 pub const MEANT: [&str; 13] = [
     "innodb_page_size",
     "innodb_data_file_path",
@@ -77,7 +77,8 @@ impl Server {
         } else {
             "SHOW SLAVE STATUS"
         };
-        // Whoever may not ask may be a replica. The preflight of MariaDB's tool names the right.
+        // Without the privilege to ask, it may still be a replica. The preflight of MariaDB's tool
+        // names that privilege.
         let is_replica = conn.query(replicas).map(|answer| !answer.is_empty());
         let is_replica = is_replica.unwrap_or(info.vendor == Vendor::MySql);
         // MySQL's backup tools handle their own; without PROCESS, the preflight names that.
@@ -158,8 +159,8 @@ pub struct Volume {
     pub mroonga: u64,
 }
 
-/// Adds up the files of a data directory that a backup copies. Binary logs, relay logs, the
-/// write-set cache and the redo log are not among them.
+/// Adds up the files of a data directory that a backup copies: not binary logs, relay logs, the
+/// write-set cache and the redo log.
 pub fn volume(host: &Host, folder: &str) -> Result<Volume, PhysicalError> {
     let word = Host::word(folder);
     let script = format!(
@@ -194,8 +195,8 @@ pub fn volume(host: &Host, folder: &str) -> Result<Volume, PhysicalError> {
     })
 }
 
-/// Why the server that was asked is not the one whose files lie on this machine. `None`: it is, as
-/// far as can be seen. Every machine may have a server in the same directory.
+/// Why the server that was asked is not the one whose files are on this machine. `None`: as far as
+/// can be seen, it is. Every machine may have a server in the same directory.
 pub fn elsewhere(host: &Host, server: &Server) -> Result<Option<String>, PhysicalError> {
     let folder = server.datadir();
     let Some(pid) = datadir::server_in(host, &folder)? else {

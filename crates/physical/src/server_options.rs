@@ -1,4 +1,4 @@
-//! The options of a server that runs here, or will, as its option files say them.
+//! The options of a server that runs here, or will, according to its option files.
 
 use std::process::Command;
 
@@ -37,16 +37,16 @@ impl ServerOptions {
         Ok(Self(said.lines().filter_map(option).collect()))
     }
 
-    /// Those of a server, in the same files.
+    /// Reads the options of a server from the same files.
     ///
     /// # Errors
     /// As [`Self::read`].
     pub fn of_server(defaults: &[String]) -> Result<Self, PhysicalError> {
-        // The second is how the program of MySQL is asked.
+        // The second form is for MySQL's program.
         Self::read(defaults, &SERVER).or_else(|_| Self::read(defaults, &["mysqld", "server"]))
     }
 
-    /// Adds arguments of the server, which count before its files.
+    /// Adds arguments of the server, which take precedence over its files.
     pub fn add(&mut self, words: &[String]) {
         self.0.extend(words.iter().filter_map(|word| option(word)));
     }

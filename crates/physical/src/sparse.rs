@@ -1,7 +1,8 @@
-//! Pages that are smaller than their place in a file.
+//! Pages that are smaller than their slot in a file.
 //!
-//! A server that compresses pages (`PAGE_COMPRESSED`, `COMPRESSION`) makes a hole of what each of
-//! them leaves of its place. In a copy there are zeros, which would take several times the room.
+//! A server that compresses pages (`PAGE_COMPRESSED`, `COMPRESSION`) punches a hole into the rest
+//! of each page's slot. In a copy there are zeros instead, which would take several times the
+//! space.
 
 use std::fs::File;
 use std::io;
@@ -10,9 +11,9 @@ use std::os::unix::fs::FileExt as _;
 use refloat_repository::BLOCK;
 use rustix::fs::FallocateFlags;
 
-/// What file systems give and take back, in bytes.
+/// The unit in which file systems allocate and free space, in bytes.
 const UNIT: usize = 4096;
-/// Size of a page, unless the server was told another one. Of others, not all holes are found.
+/// Default size of a page. With another page size, not all holes are found.
 const PAGE: usize = 16 << 10;
 /// Where the type of a page is.
 const TYPE_AT: usize = 24;
@@ -22,7 +23,7 @@ const COMPRESSED: u16 = 14;
 /// zeros in them.
 const COMPRESSED_BIT: u16 = 1 << 15;
 
-/// Writes bytes of a file: as holes what compressed pages leave of their places.
+/// Writes bytes of a file. What compressed pages leave of their slots becomes holes.
 ///
 /// # Errors
 /// The file cannot be written to.
@@ -51,8 +52,8 @@ pub fn write(file: &File, begins: u64, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// How many bytes of a file [`write`] writes; the others are holes. Whole blocks of zeros are in no
-/// backup.
+/// How many bytes of a file [`write`] writes; the others are holes. Backups contain no blocks of
+/// zeros.
 pub fn room(begins: u64, bytes: &[u8]) -> u64 {
     if bytes.iter().all(|byte| *byte == 0) {
         return 0;
@@ -74,7 +75,7 @@ pub fn room(begins: u64, bytes: &[u8]) -> u64 {
     room
 }
 
-/// Makes zeros of bytes of a file, as a hole if the file system has those.
+/// Zeroes a range of a file, as a hole if the file system supports that.
 ///
 /// # Errors
 /// The file cannot be written to.

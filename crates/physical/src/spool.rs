@@ -20,7 +20,7 @@ impl Spool {
         })
     }
 
-    /// Writes over what was there.
+    /// Overwrites what was there.
     pub fn write(&mut self, begins: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, begins)?;
         self.length = self.length.max(begins + bytes.len() as u64);

@@ -1,10 +1,10 @@
 //! State transfers of Galera: a server that joins a cluster gets the files of another node.
 //!
-//! The servers start a script for it, `wsrep_sst_METHOD`, at both ends. The joiner's script says
-//! where it listens, in an address that the cluster carries to the donor, together with the secret
-//! of this one transfer. The donor's script first announces what comes: nothing, because the
-//! write-sets that the joiner lacks are enough (IST), or a copy. A copy then works like that of a
-//! [rebuild](crate::rebuild()). `docs/design/physical.md` has the reasons.
+//! The servers start a script for it, `wsrep_sst_METHOD`, at both ends. The joiner's script
+//! publishes where it listens, in an address that the cluster carries to the donor, together with
+//! the secret of this one transfer. The donor's script first announces what follows: nothing,
+//! because the write-sets that the joiner lacks are enough (IST), or a copy. A copy then works like
+//! that of a [rebuild](crate::rebuild()). `docs/design/physical.md` has the reasons.
 
 mod binlog;
 mod donate;
@@ -37,7 +37,7 @@ pub enum Caller {
     /// MariaDB, with Galera.
     #[default]
     MariaDb,
-    /// Percona `XtraDB` Cluster. Its protocol is read from its source, and was not run.
+    /// Percona `XtraDB` Cluster. The protocol was taken from its source, and has not been run.
     Percona,
 }
 
@@ -51,34 +51,35 @@ impl Caller {
     }
 }
 
-/// The version of what both ends say to each other.
+/// The version of the protocol between the two ends.
 const VERSION: &str = "1";
-/// What stands for the user in the words to the donor, and begins the path.
+/// The user name in the address for the donor, and the beginning of its path.
 const NAME: &str = "refloat";
-/// What ends the path if the joiner proves itself by a certificate.
+/// The end of the path if the joiner identifies itself by a certificate.
 const TLS: &str = "tls";
 
-/// Where a joiner listens, in the words that the cluster takes to the donor.
+/// Where a joiner listens, as the address that the cluster carries to the donor.
 ///
-/// They are `refloat:SECRET@HOST:PORT/refloat/1`, with `/tls` behind them where certificates are
-/// asked for. The servers keep what stands before the last `@` off command lines and logs of the
-/// donor. Percona's do not, nor does each of them let an `@` through: there the secret stands at
-/// the end, everybody on the donor's machine can read it, and only certificates protect the copy.
+/// It is `refloat:SECRET@HOST:PORT/refloat/1`, with `/tls` appended where certificates are
+/// required. MariaDB's servers keep what comes before the last `@` out of the command lines and
+/// logs of the donor. Percona's do not, and not all of them let an `@` through: there the secret
+/// comes last, everybody on the donor's machine can read it, and only certificates protect the
+/// copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// `HOST:PORT`.
     pub peer: String,
-    /// Whether the ends prove themselves by certificates.
+    /// Whether the ends identify themselves by certificates.
     pub tls: bool,
-    /// The secret, where it comes with the address.
+    /// The secret, if it is part of the address.
     pub secret: Option<String>,
 }
 
 impl Address {
-    /// As the donor gets it, without the secret.
+    /// Parses the address as the donor gets it, without the secret.
     ///
     /// # Errors
-    /// The joiner is not one of refloat, or one of another version.
+    /// The joiner does not use refloat, or uses another version.
     pub fn parse(text: &str) -> Result<Self, PhysicalError> {
         let refused = |why: String| {
             PhysicalError::refused(Refusal::new(why).hint(
@@ -102,7 +103,7 @@ impl Address {
         }
     }
 
-    /// The words for the donor.
+    /// The address for the donor.
     fn with(&self, secret: &Secret, caller: Caller) -> String {
         match caller {
             Caller::MariaDb => format!("{NAME}:{}@{self}", secret.to_hex()),
@@ -123,7 +124,7 @@ impl fmt::Display for Address {
 
 /// The version of a running server, by its process. `None`: it cannot be told.
 pub fn server_version(process: u32) -> Option<Version> {
-    // What it is started by may be closed to its own account, its command line is not.
+    // Its own account may be unable to read its program file, but can read its command line.
     let words = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let program = words.split(|byte| *byte == 0).next()?;
     let program = PathBuf::from(String::from_utf8_lossy(program).into_owned());
@@ -131,18 +132,18 @@ pub fn server_version(process: u32) -> Option<Version> {
     Some(told.0)
 }
 
-/// What the donor says first.
+/// The donor's first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Greeting {
-    /// Its place in the cluster's history, as its server gave it.
+    /// Its position in the cluster's history, as its server reported it.
     position: GaleraPosition,
     /// `wsrep_gtid_domain_id`.
     domain: u32,
-    /// The copy that comes; `None`: none, the joiner gets write-sets.
+    /// The copy that follows; `None`: none, because the joiner gets write-sets.
     copy: Option<Announced>,
 }
 
-/// A copy that will come.
+/// A copy that follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Announced {
     /// The donor, as messages name it.
@@ -159,7 +160,8 @@ struct Announced {
     server: Option<Version>,
 }
 
-/// A place in a cluster's history as servers write it: `UUID:SEQNO`. `None`: it is none.
+/// Parses a position in a cluster's history as servers write it: `UUID:SEQNO`. `None`: it is not
+/// one.
 pub fn position(text: &str) -> Option<GaleraPosition> {
     let (uuid, seqno) = text.trim().split_once(':')?;
     let is_uuid = uuid.len() == 36 && uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');

@@ -1,4 +1,4 @@
-//! Commits on a server do not wait for a storage or a network that accepts nothing.
+//! Makes sure that commits on a server do not wait for a storage or a network that accepts nothing.
 //!
 //! While mariadb-backup copies the end of the redo log, nothing can be committed, and a tool whose
 //! output is not read holds its locks for just as long. It blocks the signals that ask it to end;
@@ -13,7 +13,7 @@ use refloat_run::Events;
 use crate::producer::Lifeline;
 use crate::tool_log::ToolLog;
 
-/// For how long commits may wait while nothing is accepted.
+/// How long commits may wait while nothing is accepted.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Does `work`, which takes what a tool sends and counts it in `taken`, and ends the tool if
@@ -76,7 +76,7 @@ mod tests {
             (&said, &taken),
             (limit, &producer.lifeline()),
             &Events::new(),
-            // As if what comes could not be stored: until the tool has ended.
+            // Acts as if nothing could be stored, until the tool has ended.
             || stream.read_to_end(&mut Vec::new()),
         );
         is_ended
@@ -89,9 +89,9 @@ mod tests {
         let soon = Duration::from_millis(300);
         // It ends when its input does, and only then.
         assert!(ends_it("BLOCK_COMMIT", soon, "cat >/dev/null"));
-        // Nobody waits for it.
+        // No commit waits for it.
         assert!(!ends_it("BLOCK_DDL", soon, "sleep 1"));
-        // It is soon over.
+        // It ends soon by itself.
         assert!(!ends_it("BLOCK_COMMIT", LIMIT, "sleep 0.1"));
     }
 }

@@ -1,4 +1,4 @@
-//! Takes a stream apart, file by file, and puts the files in blocks where they are taken.
+//! Takes a stream apart, file by file, and passes the files on in blocks.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -11,9 +11,9 @@ use crate::about::{InfoFiles, is_info};
 use crate::error::PhysicalError;
 use crate::spool::Spool;
 
-/// Larger files are none of those that a tool says something in.
+/// The files in which a tool describes the backup are never larger.
 const INFO_MAX: usize = 1 << 20;
-/// Logs of Aria are changed at their beginning while they are sent (`aria_backup_client.cc`,
+/// Aria logs change at their beginning while they are sent (`aria_backup_client.cc`,
 /// `copy_log_tail`).
 const OUT_OF_ORDER: &str = "aria_log.";
 
@@ -22,7 +22,7 @@ pub trait Blocks: Sync {
     /// Names a file while blocks of it are put.
     type File: Copy + Send + Sync;
 
-    /// Begins a file. What it is called in the end is told when all is complete.
+    /// Begins a file. Its final name is known only when everything is complete.
     fn begin(&self, path: &Path) -> Self::File;
 
     /// An empty buffer for a block.
@@ -44,18 +44,18 @@ struct Sent<F> {
 }
 
 enum Content {
-    /// It is sent in order. The block that is not full yet.
+    /// It is sent in order. `block` is the one that is not full yet.
     Ordered { block: Vec<u8> },
     /// Pieces come in any order.
     Spooled(Spool),
-    /// It is complete.
+    /// It has been completed.
     Ended,
 }
 
 /// Paths and sizes of the files of a backup.
 pub type Files<F> = Vec<(F, String, u64)>;
 
-/// Puts the files of a stream where their blocks are taken.
+/// Passes the files of a stream on in blocks.
 pub struct Demultiplexer<'w, W: Blocks> {
     writer: &'w W,
     tool: String,
@@ -77,7 +77,8 @@ impl<'w, W: Blocks> Demultiplexer<'w, W> {
         }
     }
 
-    /// Reads a stream to its end. `passed` hears of the bytes of each piece, and may wait.
+    /// Reads a stream to its end. `passed` is called with the number of bytes of each piece, and
+    /// may wait.
     pub fn read(
         &mut self,
         stream: impl Read,
@@ -132,10 +133,10 @@ impl<'w, W: Blocks> Demultiplexer<'w, W> {
         }
     }
 
-    /// The files, and what the tool says in the small ones.
+    /// The files, and the contents of the small ones in which the tool describes the backup.
     ///
     /// # Errors
-    /// A path is not text: no server makes such files.
+    /// A path is not valid UTF-8: no server creates such files.
     pub fn finish(self) -> Result<(Files<W::File>, InfoFiles), PhysicalError> {
         let mut files = Files::new();
         for (path, sent) in self.files {
@@ -239,7 +240,7 @@ impl<'w, W: Blocks> Demultiplexer<'w, W> {
             self.writer.put(sent.id, sent.size - BLOCK as u64, full)?;
         }
         if block.is_empty() {
-            // Whole blocks need not even be looked at.
+            // Whole blocks can be skipped without looking at them.
             let whole = count - count % BLOCK as u64;
             sent.size += whole;
             count -= whole;

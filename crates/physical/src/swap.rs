@@ -15,9 +15,10 @@ use crate::files::{FOLDER_MODE, is_mount_root, label_of, lacks_room, names, sync
 use crate::folder::{Building, STATE, Step};
 use crate::held::{Held, Recipient};
 
-/// What every file system may have at its top, and no server minds.
+/// A folder that a file system may have at its root, and that no server minds.
 const LOST_FOUND: &str = "lost+found";
-/// Where the new files are built, and old ones kept, of a directory that cannot be renamed.
+/// Prefix of the folders inside a data directory that cannot be renamed: for building the new files
+/// and keeping the old ones.
 pub const INSIDE: &str = ".refloat-";
 /// What a running server and its provider keep in the data directory while its files are exchanged,
 /// as the servers' own scripts leave it: names, and how others begin and end.
@@ -29,7 +30,7 @@ const KEPT: [&str; 4] = [
 ];
 const KEPT_BEGINS: [&str; 2] = ["gcache.page.", "RPM_UPGRADE_"];
 const KEPT_ENDS: [&str; 5] = [".pem", ".err", ".log", ".pid", ".sock"];
-/// Settings that a server keeps for itself.
+/// The file in which a server keeps its own settings (`SET PERSIST`).
 const PERSISTED: &str = "mysqld-auto.cnf";
 /// The account that packages run servers as.
 pub const ACCOUNT: &str = "mysql";
@@ -45,9 +46,9 @@ pub struct Place {
     path: PathBuf,
     exists: bool,
     is_empty: bool,
-    /// It is a mount point, or its parent cannot be written to.
+    /// Whether it is a mount point, or its parent cannot be written to.
     is_fixed: bool,
-    /// A server runs in it that waits for its files.
+    /// Whether a server runs in it and waits for its files.
     is_served: bool,
     owner: Option<(u32, u32)>,
     mode: u32,
@@ -106,8 +107,8 @@ impl Place {
         look().map_err(PhysicalError::file(path, "looking at the directory"))
     }
 
-    /// Looks at the directory of a server that runs, has not opened its files yet and waits for
-    /// new ones. It works in the directory, which can therefore not be renamed.
+    /// Examines the directory of a running server that has not opened its files yet and waits for
+    /// new ones. It is the server's working directory, so it cannot be renamed.
     pub fn under_server(path: &Path) -> Result<Self, PhysicalError> {
         let mut place = Self {
             is_fixed: true,
@@ -120,7 +121,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Whether a name in the directory is that of data, which are exchanged.
+    /// Whether an entry of the directory is data, to be exchanged.
     fn is_data(&self, name: &str) -> bool {
         let is_kept = KEPT.contains(&name)
             || KEPT_BEGINS.iter().any(|begin| name.starts_with(begin))
@@ -148,7 +149,7 @@ impl Place {
         PathBuf::from(name)
     }
 
-    /// Where what it holds goes. `None`: it holds nothing.
+    /// Where its contents will go. `None`: it is empty.
     pub fn aside(&self, run: &str) -> Option<PathBuf> {
         if self.is_empty {
             None
@@ -159,7 +160,7 @@ impl Place {
         }
     }
 
-    /// What stands against putting data there.
+    /// The objections to putting data there.
     pub fn objections(&self, replace: bool) -> Result<Vec<Refusal>, PhysicalError> {
         let mut against = Vec::new();
         if !self.is_served
@@ -173,7 +174,7 @@ impl Place {
                 .hint("Stop it first."),
             );
         }
-        // Its own files, if an earlier run was ended while it put them in place.
+        // The files in it are the new ones if an earlier run was killed while it put them in place.
         let is_ours = self.is_fixed && Building::is_filling(&self.building())?;
         if !self.is_empty && !replace && !is_ours {
             against.push(
@@ -185,8 +186,8 @@ impl Place {
         Ok(against)
     }
 
-    /// Whether there is too little room for so many bytes. What an unfinished run has brought
-    /// takes its room already.
+    /// Whether there is too little room for this many bytes. What an unfinished run has fetched
+    /// already occupies its space.
     pub fn lacks_room(&self, bytes: u64) -> Option<Refusal> {
         let building = self.building();
         let folder = building.parent().filter(|_| !building.exists())?;
@@ -201,7 +202,7 @@ impl Place {
         }
         let to = Recipient {
             owner: self.owner(),
-            // That of the old data. What is new has that of the folder above it.
+            // The label of the old data. New files inherit that of the folder above.
             label: label_of(&self.path).filter(|_| !self.is_served),
         };
         folder.give(self.mode, &to).map_err(PhysicalError::file(
@@ -210,9 +211,9 @@ impl Place {
         ))
     }
 
-    /// Certificates and keys of the server lie in many data directories, and what was set by `SET
-    /// PERSIST` lies in each of MySQL's. They are this server's own, and in no backup. A link stays
-    /// a link: this program may be able to read what the server's account may not.
+    /// Keeps this server's own files, which no backup has: many data directories hold certificates
+    /// and keys, and each of MySQL's holds what was set by `SET PERSIST`. A link stays a link,
+    /// because this program may be able to read what the server's account may not.
     fn keep_own(&self, folder: &Held) -> Result<(), PhysicalError> {
         let wanted = |name: &str| {
             name == PERSISTED || Path::new(name).extension().is_some_and(|end| end == "pem")
@@ -229,14 +230,14 @@ impl Place {
         Ok(())
     }
 
-    /// Puts the prepared files in place. If it was interrupted, calling it again resumes. Returns
+    /// Puts the prepared files in place. After an interruption, calling it again resumes. Returns
     /// where the old data are.
     pub fn fill(
         &self,
         mut building: Building,
         run: &str,
     ) -> Result<Option<PathBuf>, PhysicalError> {
-        // Whoever started it meanwhile would lose what they write.
+        // A server that was started meanwhile would lose its writes.
         if let Some(refusal) = self.objections(true)?.pop() {
             return Err(PhysicalError::refused(refusal));
         }
@@ -269,13 +270,13 @@ impl Place {
         self.tidy(run)
     }
 
-    /// Whether a restore of this backup has put its files in place, and was ended right then.
+    /// Whether a restore of this backup ended right after it had put its files in place.
     pub fn is_filled(&self, repository: &str, label: &str) -> Result<bool, PhysicalError> {
         Ok(!self.is_fixed && Building::is_prepared(&self.path, repository, label)?)
     }
 
-    /// After the exchange: keeps the old data, which lie where the new ones were made, and removes
-    /// the state of the restore from the new ones. Returns where the old data lie.
+    /// After the exchange: keeps the old data, which are now where the new ones were built, and
+    /// removes the state of the restore from the new ones. Returns where the old data are.
     pub fn tidy(&self, run: &str) -> Result<Option<PathBuf>, PhysicalError> {
         let failed = |doing| PhysicalError::file(&self.path, doing);
         let old = self.building();
@@ -300,7 +301,7 @@ impl Place {
             .map_err(failed("bringing the new directory to the disk"))?;
         let state = self.path.join(STATE);
         fs::remove_file(&state).map_err(PhysicalError::file(&state, "removing it"))?;
-        // After an outage it would be taken for a restore that has just ended.
+        // Otherwise, after a power failure, it could be taken for a restore that has just ended.
         sync(&self.path).map_err(failed("bringing the new directory to the disk"))?;
         Ok(aside)
     }
@@ -388,7 +389,7 @@ fn move_all(names: &[OsString], from: &Held, to: &Held) -> io::Result<()> {
     for (at, name) in names.iter().enumerate() {
         if let Err(error) = from.move_to(name, to) {
             for name in names[..at].iter().rev() {
-                // What stays there is named with the folder that it is in.
+                // If this fails too, the entry stays in `to`.
                 let _ = to.move_to(name, from);
             }
             return Err(error);
@@ -397,15 +398,15 @@ fn move_all(names: &[OsString], from: &Held, to: &Held) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file is of InnoDB's system: its tablespace, its redo log or an undo tablespace. These
-/// go first and come last: a server that is started between the two makes new ones, rather than
-/// working with files that do not belong together.
+/// Whether a file is a system file of InnoDB: its system tablespace, its redo log or an undo
+/// tablespace. These are moved out first and moved in last: a server that is started in between
+/// creates new ones, rather than working with files that do not belong together.
 fn is_of_system(name: &OsString) -> bool {
     let name = name.to_string_lossy();
     name.starts_with("ib") || name.starts_with("undo")
 }
 
-/// Exchanges two directories at once, or one after the other where the file system cannot.
+/// Exchanges two directories atomically, or in two steps where the file system cannot do that.
 fn exchange(new: &Path, old: &Path) -> io::Result<()> {
     match renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE) {
         Ok(()) => Ok(()),
@@ -422,7 +423,7 @@ fn exchange(new: &Path, old: &Path) -> io::Result<()> {
     }
 }
 
-/// Where the old data directory is for a moment, while two are exchanged one after the other.
+/// Where the old data directory is for a moment, while two are exchanged in two steps.
 fn between(old: &Path) -> PathBuf {
     let mut between = old.as_os_str().to_owned();
     between.push(".refloat-between");
@@ -509,7 +510,7 @@ mod tests {
         let place = Place::look(&data).unwrap();
         place.give_to_server(&held, &new).unwrap();
         assert_eq!(fs::read(new.join("ca.pem")).unwrap(), b"certificate");
-        // What lies beside it goes with the old data, so it is kept itself.
+        // The target of the link moves away with the old data, so the file itself is kept.
         assert_eq!(fs::read(new.join("server-key.pem")).unwrap(), b"inside");
         assert!(
             fs::symlink_metadata(new.join("server-key.pem"))
@@ -645,7 +646,7 @@ mod tests {
         place.can_move(&entries[..2]).unwrap();
         assert!(is_mount_root(Path::new("/proc")).unwrap());
         assert!(!is_mount_root(&data).unwrap());
-        // One that the kernel has.
+        // A directory of the kernel's.
         let place = Place::look(Path::new("/")).unwrap();
         let error = place.can_move(&[OsString::from("proc")]).unwrap_err();
         assert!(error.to_string().contains("is a mount point"), "{error}");

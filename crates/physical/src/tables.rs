@@ -1,8 +1,8 @@
 //! The part of a backup that single tables need: their own files, and those that belong to no
 //! table (system tablespace, undo and redo logs, the server's own schemas).
 //!
-//! Both mariadb-backup and the servers pass over what the redo log and the dictionary say of files
-//! that are not there (`log0recv.cc`; tried with the versions that the tests run on).
+//! Both mariadb-backup and the servers skip what the redo log and the dictionary say about missing
+//! files (`log0recv.cc`; tried with the versions that the tests run on).
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use refloat_wire::{Connection, Vendor};
 use crate::error::PhysicalError;
 use crate::private::{Candidate, PrivateServer};
 
-/// What the names of InnoDB's tables for full-text indexes begin with. They tell their table by a
-/// number alone.
+/// How the names of InnoDB's tables for full-text indexes begin. They identify their table only by
+/// a number.
 const FULLTEXT: [&str; 2] = ["FTS_", "fts_"];
-/// End of the name of a file of `InnoDB`.
+/// Suffix of a file of `InnoDB`.
 const IBD: &str = ".ibd";
-/// End of the name of a file that leads from a trigger to its table (`MariaDB`).
+/// Suffix of a file that points from a trigger to its table (`MariaDB`).
 const TRN: &str = ".TRN";
-/// Names that are shown for one that is not there.
+/// Number of similar names to show for one that does not exist.
 const NEAREST: usize = 3;
 /// Stands for a character whose code is not known here.
 const UNKNOWN: char = '\u{fffd}';
@@ -34,7 +34,7 @@ struct Name {
 }
 
 impl Name {
-    /// The table that a file is of. `None`: it is of none.
+    /// The table that a file belongs to. `None`: it belongs to none.
     fn of(path: &str, end: &str) -> Option<Self> {
         let (folder, file) = path.split_once('/')?;
         let stem = stem(file);
@@ -51,7 +51,7 @@ impl Name {
         matches_any(patterns, &self.database, &self.table)
     }
 
-    /// Whether the names that the server has for it can be told.
+    /// Whether the server's names for it are known for certain.
     fn is_certain(&self) -> bool {
         !self.database.contains(UNKNOWN) && !self.table.contains(UNKNOWN)
     }
@@ -63,7 +63,7 @@ impl std::fmt::Display for Name {
     }
 }
 
-/// A file without its ending, and without the partition that it is of.
+/// A file name without its suffix, and without the partition.
 fn stem(file: &str) -> &str {
     file.split(['.', '#']).next().unwrap_or(file)
 }
@@ -89,9 +89,9 @@ fn decoded(name: &str) -> String {
 }
 
 impl Candidate {
-    /// Leaves only the files that the tables need which these patterns (`table` or
-    /// `database.table`, with `*` and `?`) choose. Returns the names of those, as far as the names
-    /// of files tell them.
+    /// Keeps only the files needed by the tables that these patterns choose (`table` or
+    /// `database.table`, with `*` and `?`). Returns the names of those tables, as far as file names
+    /// reveal them.
     ///
     /// # Errors
     /// A pattern chooses nothing.
@@ -141,12 +141,12 @@ impl Candidate {
     }
 }
 
-/// Whether a pattern chooses no name whose characters are not known here: those are none of ASCII.
+/// Whether a pattern cannot choose a name with undecoded characters: those are never ASCII.
 fn is_plain(pattern: &str) -> bool {
     pattern.is_ascii() && !pattern.contains(['*', '?'])
 }
 
-/// Whether a file is one of these tables, or of no table.
+/// Whether a file belongs to one of these tables, or to no table.
 fn is_needed(file: &FileEntry, wanted: &BTreeSet<&Name>, databases: &BTreeSet<&str>) -> bool {
     let Some((folder, name)) = file.path.split_once('/') else {
         return true;
@@ -165,7 +165,7 @@ fn is_needed(file: &FileEntry, wanted: &BTreeSet<&Name>, databases: &BTreeSet<&s
     wanted.contains(&table) || of_all && databases.contains(table.database.as_str())
 }
 
-/// Refuses patterns that choose none of these tables.
+/// Refuses patterns that match none of these tables.
 fn refuse_idle(
     patterns: &[String],
     all: &BTreeSet<Name>,
@@ -190,7 +190,7 @@ fn refuse_idle(
     }
 }
 
-/// The names that are most like this one.
+/// The names that are most similar to this one.
 fn nearest<'n>(wanted: &str, names: &'n [String]) -> Vec<&'n str> {
     let far = |name: &str| {
         let name = if wanted.contains('.') {
@@ -212,7 +212,7 @@ fn nearest<'n>(wanted: &str, names: &'n [String]) -> Vec<&'n str> {
         .collect()
 }
 
-/// How many letters have to be changed, added or left out (Levenshtein).
+/// How many letters must be changed, added or removed (Levenshtein).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -233,7 +233,7 @@ fn distance(one: &str, other: &str) -> usize {
 pub struct Chosen {
     /// Database and name of each.
     pub tables: Vec<(String, String)>,
-    /// Those that the backup has not, because it copies InnoDB alone.
+    /// Those that the backup lacks, because it copies only InnoDB.
     pub other_engines: Vec<String>,
     /// Views, which have no rows.
     pub views: Vec<String>,
@@ -243,7 +243,7 @@ impl PrivateServer {
     /// The tables that these patterns choose. `candidate` is the backup that it works on.
     ///
     /// # Errors
-    /// It cannot be asked, or a pattern chooses nothing.
+    /// It cannot be queried, or a pattern chooses nothing.
     pub fn choose(
         &self,
         patterns: &[String],

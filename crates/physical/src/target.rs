@@ -19,11 +19,11 @@ use crate::swap::Place;
 
 /// How long a start command may take: systemd's own units wait for as long as a node joins.
 const START: Duration = Duration::from_secs(3600);
-/// How often the new server is asked.
+/// How often the new server is polled.
 const POLL: Duration = Duration::from_millis(500);
 /// How long the process of the new server may be missing before it counts as ended.
 const GONE: Duration = Duration::from_secs(20);
-/// After this time it is told what is waited for.
+/// After this time, the user is told what is being waited for.
 const TELL: Duration = Duration::from_secs(10);
 /// `ER_ACCESS_DENIED_ERROR`.
 const ACCESS_DENIED: u16 = 1045;
@@ -43,7 +43,7 @@ pub struct TargetOptions {
     pub remove_old: bool,
     /// Whether blocks that the data directory holds already are taken from there.
     pub delta: bool,
-    /// Whether files that the server kept in other directories may come into this one.
+    /// Whether files that the server kept in other directories may be put into this one.
     pub all_in_datadir: bool,
     /// The option file of the new server; `None`: those of this machine, if they name the data
     /// directory.
@@ -68,7 +68,7 @@ impl TargetOptions {
             said.map(|said| real(said) == folder)
         };
         let Some(path) = &self.option_file else {
-            // A machine without a server has no program that reads them.
+            // A machine without a server lacks the program that reads them.
             let found = ServerOptions::of_server(&[]).ok();
             let found = found.filter(|options| is_here(options) == Some(true));
             return Ok(found.map(|options| (options, "this machine's option file".to_owned())));
@@ -89,8 +89,8 @@ impl TargetOptions {
         Ok(Some((options, file)))
     }
 
-    /// What stands against filling `folder` with the files of a server, and what the new server
-    /// will find besides, for the user to know.
+    /// The objections to filling `folder` with the files of a server, and a warning about what else
+    /// the new server will find.
     ///
     /// # Errors
     /// The option file of the new server cannot be read, or is of another one.
@@ -101,7 +101,7 @@ impl TargetOptions {
     ) -> Result<(Vec<Refusal>, Option<String>), PhysicalError> {
         let (mut against, mut warning) = (Vec::new(), None);
         match self.options_of(folder)? {
-            // What the new server is told counts, and not what the other one was.
+            // The settings of the new server count, not those of the old one.
             Some((options, file)) => {
                 against.extend(outside_files::of_new(&options, &file, folder));
                 warning = outside_files::old_log(&options, folder);
@@ -130,8 +130,8 @@ impl TargetOptions {
     }
 }
 
-/// Starts the server, if that is asked for, and waits until it answers, and as a node until it is
-/// in step. `started` becomes true.
+/// Starts the server, if that is asked for, and waits until it answers and, if it is a node, until
+/// it is in step. `started` becomes true.
 pub fn start(
     target: &TargetOptions,
     place: &Place,
@@ -183,7 +183,7 @@ fn run_and_ask(
         let last = match look_at(check, folder) {
             Ok(Seen::Ready) => return Ok(()),
             Ok(Seen::Joining) => "it is not in sync yet".to_owned(),
-            // An older server may end only now, or the address is that of another one.
+            // An older server may be ending only now, or the address may belong to another one.
             Ok(Seen::Another(place)) => {
                 let words = format!("the server that answers at --check runs in {place}");
                 if begun.elapsed() > GONE {
@@ -226,7 +226,7 @@ enum Seen {
     Ready,
     /// It is not in step.
     Joining,
-    /// It is another one, which works there.
+    /// It is another server, which works in this place.
     Another(String),
 }
 

@@ -1,4 +1,4 @@
-//! Holds a stream to a rate, unless that would endanger the backup.
+//! Limits the rate of a stream, unless that would endanger the backup.
 //!
 //! mariadb-backup sends the redo log through the same pipe as the files. A pipe that nobody reads
 //! also stops the copying of the redo log: the server overwrites what was not copied, and the tool
@@ -16,19 +16,19 @@ use crate::tool_log::{Stage, ToolLog};
 
 /// The longest wait at a time.
 const STEP: Duration = Duration::from_millis(50);
-/// Unused rate that may be caught up with.
+/// How much unused rate may be made up for later.
 const BURST: Duration = Duration::from_secs(1);
 
-/// Holds a stream to a rate.
+/// Limits the rate of a stream.
 pub struct Throttle {
     pacer: Pacer,
     said: Arc<ToolLog>,
-    /// When the bytes so far would have passed at the rate.
+    /// When the bytes so far would have passed at that rate.
     due: Instant,
 }
 
 impl Throttle {
-    /// Holds the stream of the tool that has said this to the rate.
+    /// Limits the stream of the tool with this log to the rate.
     pub fn new(pacer: Pacer, said: Arc<ToolLog>) -> Self {
         Self {
             pacer,
@@ -57,8 +57,8 @@ impl Throttle {
     }
 }
 
-/// Looks whether half of the redo log waits to be copied. A server that cannot be asked gets no
-/// chance to overwrite it.
+/// Whether half of the redo log is waiting to be copied. If the server cannot be queried, it is
+/// treated as late, so that nothing is overwritten.
 pub fn is_late(
     redo_bytes: Option<u64>,
     said: Arc<ToolLog>,
@@ -72,7 +72,8 @@ pub fn is_late(
         let (Some(current), Some(size)) = (current, redo_bytes) else {
             return true;
         };
-        // Until the tool has said where it is, it is where the server was at the beginning.
+        // Until the tool reports its position, it is assumed to be where the server was at the
+        // beginning.
         let scanned = said.scanned().max(*begun.get_or_insert(current));
         current.saturating_sub(scanned) > size / 2
     }

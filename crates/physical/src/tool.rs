@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// A version of three numbers. Tuples compare like versions.
 pub type Version = (u16, u16, u16);
 
-/// From here on the tool takes backup locks (`BACKUP STAGE`) as the server does now; before, DDL
-/// during a backup could make it useless without a word (MDEV-32932 and those that it lists).
+/// The first version of each series whose tool takes backup locks (`BACKUP STAGE`). Before, DDL
+/// during a backup could silently make it useless (MDEV-32932 and those that it lists).
 const LOCKS_SINCE: [Version; 5] = [(10, 11, 8), (11, 0, 6), (11, 1, 5), (11, 2, 4), (11, 4, 2)];
 
 /// What copies a server's files.
@@ -75,7 +75,7 @@ impl Tool {
         text(self.version)
     }
 
-    /// What stands against copying this server with it.
+    /// The objections to copying this server with it.
     pub(crate) fn objections(&self, server: &ServerInfo) -> Vec<Refusal> {
         let mut against = Vec::new();
         let (own, its) = (self.version, server.version);

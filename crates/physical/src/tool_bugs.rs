@@ -8,15 +8,15 @@ use refloat_run::Refusal;
 use crate::server::Volume;
 use crate::tool::{Tool, ToolKind, Version, text};
 
-/// In the place of a patch: no release of the series mends it.
+/// In place of a patch number: no release of the series fixes it.
 const NEVER: u16 = u16::MAX;
 
-/// What a bug spoils.
+/// What a bug damages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     /// Every copy.
     Copy,
-    /// A copy of a server with Aria tables of users.
+    /// A copy of a server with users' Aria tables.
     CopyOfAria,
     /// A copy of a server with tables of Mroonga.
     CopyOfMroonga,
@@ -31,14 +31,14 @@ struct Bug {
     number: &'static str,
     breaks: &'static str,
     work: Work,
-    /// In each series, the first version that has it and the first one that has it no more.
+    /// In each series, the first version with the bug, and the first without it.
     versions: &'static [(Version, Version)],
 }
 
-/// The bugs. Series before 10.6 and 8.0 were not looked at.
+/// The bugs. Series before 10.6 and 8.0 were not examined.
 const BUGS: [Bug; 6] = [
     // Its pull request is 2898 of MariaDB/server, for the oldest series then; BACKUP STAGE, which
-    // the later ones take (see the warnings of a tool), mends more of the kind.
+    // the later ones take (see the warnings of a tool), fixes more of the kind.
     Bug {
         tool: ToolKind::MariadbBackup,
         number: "MDEV-32939",
@@ -58,7 +58,7 @@ const BUGS: [Bug; 6] = [
             ((11, 4, 0), (11, 4, 1)),
         ],
     },
-    // Pull request 4267. It came with BACKUP STAGE, so 10.6 has it not.
+    // Pull request 4267. It came with BACKUP STAGE, so 10.6 does not have it.
     Bug {
         tool: ToolKind::MariadbBackup,
         number: "MDEV-37520",
@@ -76,7 +76,7 @@ const BUGS: [Bug; 6] = [
             ((11, 8, 0), (11, 8, 4)),
         ],
     },
-    // Pull request 4072; in the changelog of 10.11.14, and merged into the releases of those days.
+    // Pull request 4072; in the changelog of 10.11.14, and merged into the releases of that time.
     Bug {
         tool: ToolKind::MariadbBackup,
         number: "MDEV-34425",

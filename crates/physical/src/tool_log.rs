@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use refloat_host::plain;
 
-/// What a tool says last when it has done its work.
+/// The last message of a tool that has succeeded.
 pub const DONE: &str = "completed OK!";
-/// What a tool says when the redo log that it copied may lack something.
+/// The message of a tool whose copy of the redo log may be incomplete.
 const TORN: &str = "no parse limit";
 /// Lines of the tool that are kept for a message.
 const LAST_LINES: usize = 12;
@@ -18,7 +18,7 @@ const LAST_LINES: usize = 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stage {
-    /// Tablespaces of `InnoDB` and tables of Aria are copied, and nobody is held up.
+    /// Tablespaces of `InnoDB` and Aria tables are copied, and nobody is held up.
     Start = 0,
     /// Tables that nobody uses are closed.
     Flush = 1,
@@ -39,7 +39,7 @@ impl Stage {
         (Self::End, "END"),
     ];
 
-    /// The stage that a line says begins.
+    /// The stage that a line announces.
     fn started_by(line: &str) -> Option<Self> {
         if line.contains("Finished") || line.contains("Finishing") {
             return None;
@@ -62,9 +62,9 @@ struct Blocked {
 pub struct ToolLog {
     stage: AtomicU8,
     scanned: AtomicU64,
-    /// Whether its last word is that it has done its work.
+    /// Whether its last message reports success.
     pub done: AtomicBool,
-    /// Whether it has said that the redo log may lack something.
+    /// Whether it has said that its copy of the redo log may be incomplete.
     pub torn: AtomicBool,
     /// Whether its disk is full.
     pub full: AtomicBool,
@@ -73,7 +73,7 @@ pub struct ToolLog {
 }
 
 impl ToolLog {
-    /// Of one that has said nothing.
+    /// The log of a tool that has said nothing yet.
     pub fn new() -> Self {
         Self {
             stage: AtomicU8::new(0),
@@ -114,7 +114,7 @@ impl ToolLog {
         blocked.since.is_some()
     }
 
-    /// Takes a line of it.
+    /// Takes one line of its output.
     pub fn hear(&self, line: &str) {
         if let Some(stage) = Stage::started_by(line) {
             self.stage.store(stage as u8, Ordering::Relaxed);
@@ -157,7 +157,7 @@ impl ToolLog {
                 words.iter().any(|word| lower.contains(word))
             })
         };
-        // What is damaged is said before the copy fails for it.
+        // Damage is reported some lines before the copy fails because of it.
         let complaint = found(&["corrupt"])
             .or_else(|| found(&["error", "fail", "cannot", "can't", "only able"]));
         let line = complaint.or_else(|| last.back());

@@ -15,7 +15,7 @@ use crate::error::PhysicalError;
 use crate::outcome::VerifyOutcome;
 use crate::private::{Candidate, PrivateOptions};
 
-/// A pack, and a byte in it: where a block lies.
+/// Where a block is: a pack, and a byte in it.
 type Place = (String, u64);
 
 /// Takes blocks, and counts them.
@@ -48,7 +48,7 @@ pub fn verify(
             match Candidate::look(options, repository, backup.clone()) {
                 Ok(candidate) => against.extend(candidate.objections(&options.folder)),
                 Err(PhysicalError::Refused(more)) => against.extend(more),
-                // It is damaged, as reading it will tell.
+                // It is damaged, as reading it will show.
                 Err(_) => {}
             }
         }
@@ -80,7 +80,7 @@ pub fn verify(
                 return Err(PhysicalError::Cancelled(reason));
             }
             Err(error) => {
-                // What it has in common with others is read again with each of them.
+                // Blocks that it shares with other backups are read again with each of them.
                 for place in &added {
                     seen.remove(place);
                 }
@@ -129,7 +129,7 @@ fn restore_all(
             Err(PhysicalError::Repository(RepositoryError::Cancelled(reason))) => {
                 return Err(PhysicalError::Cancelled(reason));
             }
-            // No fault of the backup.
+            // That is not the backup's fault.
             Err(
                 error @ (PhysicalError::Cancelled(_)
                 | PhysicalError::Refused(_)
@@ -163,8 +163,7 @@ fn restore_all(
     Ok(())
 }
 
-/// Reads the blocks of a backup that are not among the `seen` ones. They are seen then, and
-/// `added`.
+/// Reads the blocks of a backup that are not in `seen`, and adds them to `seen` and `added`.
 fn read(
     repository: &Repository,
     backup: &Manifest,

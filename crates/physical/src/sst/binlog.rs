@@ -1,5 +1,5 @@
-//! The binary log of a server that gets new files: it begins a new one, and must not continue the
-//! old one.
+//! The binary log of a server that gets new files. The server must begin a new log, and not
+//! continue the old one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,26 @@ use refloat_run::Refusal;
 use crate::error::PhysicalError;
 use crate::tool::{Version, text};
 
-/// From here on a server of these series knows where its new binary log begins (MDEV-38147, merged
-/// in July 2026). Before, it had to be given the donor's last one.
+/// The first version of each series in which a server knows where its new binary log begins
+/// (MDEV-38147, merged in July 2026). Before, it had to be given the donor's last one.
 const BEGINS_ANEW: [Version; 2] = [(10, 11, 19), (11, 8, 9)];
-/// Series after this one came later.
+/// The last series before that fix; all later series have it.
 const LAST_BEFORE: (u16, u16) = (12, 3);
 
 /// Where the binary log is.
 #[derive(Debug)]
 pub struct Binlog {
     folder: PathBuf,
-    /// What its files' names begin with.
+    /// The common beginning of its files' names.
     base: String,
     index: PathBuf,
-    /// Where it is in the data directory, with which it moves then.
+    /// Its folder if it is inside the data directory, with which it then moves.
     inside: Option<PathBuf>,
 }
 
 impl Binlog {
-    /// That of the server, which has this version, by its `log_bin` and `log_bin_index`. `None`: it
-    /// has none.
+    /// The binary log of a server of this version, from its `log_bin` and `log_bin_index`. `None`:
+    /// it has none.
     ///
     /// # Errors
     /// The server is older than those that can begin a new one, or its version is not known.
@@ -69,7 +69,7 @@ impl Binlog {
         Ok(Some(Self::at(datadir, &path, index)))
     }
 
-    /// That of a server of Percona's, which goes on with what comes from the donor.
+    /// The binary log of a Percona server, which continues the log that arrives from the donor.
     pub fn of_percona(datadir: &Path, binlog: &Path) -> Self {
         let path = datadir.join(binlog);
         let index = path.with_file_name(format!("{}.index", name(&path)));
@@ -78,7 +78,7 @@ impl Binlog {
 
     fn at(datadir: &Path, path: &Path, index: PathBuf) -> Self {
         let folder = path.parent().unwrap_or(datadir).to_owned();
-        // `..` and links: both may be written in other ways.
+        // Resolves `..` and links: either path may be written in another way.
         let inside = match (folder.canonicalize(), datadir.canonicalize()) {
             (Ok(folder), Ok(datadir)) => folder.strip_prefix(datadir).ok().map(Path::to_owned),
             _ => folder.strip_prefix(datadir).ok().map(Path::to_owned),
@@ -91,8 +91,8 @@ impl Binlog {
         }
     }
 
-    /// Moves old files into a folder beside them, where they are not among the data, and makes the
-    /// folders for new ones. Returns where they are.
+    /// Moves old files into a folder beside them, unless they are inside the data directory, and
+    /// creates the folders for new ones. Returns where the old ones are.
     pub fn set_aside(&self, run: &str) -> Result<Option<PathBuf>, PhysicalError> {
         for folder in [Some(self.folder.as_path()), self.index.parent()]
             .into_iter()
@@ -125,9 +125,9 @@ impl Binlog {
         Ok(Some(aside))
     }
 
-    /// Makes the files of the donor's log, which came with the others into the folder `from`, those
-    /// of this server, under its names and in its folder. `last` is one of them. They say which
-    /// transactions were executed.
+    /// Turns the files of the donor's log, which arrived with the others in the folder `from`, into
+    /// those of this server, under its names and in its folder. `last` is one of them. They record
+    /// which transactions were executed.
     pub fn take(&self, from: &Path, last: &str) -> Result<(), PhysicalError> {
         let folder = match &self.inside {
             Some(inside) => from.join(inside),
@@ -137,7 +137,7 @@ impl Binlog {
         let mut lines = Vec::new();
         for number in numbers(from, last)? {
             let (base, here) = (base_of(last), format!("{}.{number}", self.base));
-            // Outside of the data, they are on another file system, perhaps.
+            // Outside the data directory, they may be on another file system.
             let (source, target) = (from.join(format!("{base}.{number}")), folder.join(&here));
             if source != target {
                 fs::copy(&source, &target)
@@ -191,7 +191,7 @@ fn base_of(file: &str) -> &str {
     file.rsplit_once('.').map_or(file, |(base, _)| base)
 }
 
-/// The endings of the log's files in a folder, in their order.
+/// The suffixes of the log's files in a folder, in order.
 fn numbers(folder: &Path, last: &str) -> Result<Vec<String>, PhysicalError> {
     let listing = fs::read_dir(folder);
     let listing = listing.map_err(PhysicalError::file(folder, "listing the binary logs"))?;
@@ -250,7 +250,7 @@ mod tests {
         fs::write(logs.join("bin.000001"), "").unwrap();
         let again = of("../logs/bin").unwrap().set_aside("r3").unwrap();
         assert!(again.is_some(), "it is not among the data");
-        // What lies among the data moves with them, and the folder is made again.
+        // What is inside the data directory moves with it, and the folder is created again.
         let inside = of("sub/bin").unwrap();
         assert_eq!(inside.set_aside("r1").unwrap(), None);
         assert!(data.join("sub").is_dir());

@@ -12,7 +12,7 @@ use crate::outside_files;
 use crate::serve::send;
 use crate::transfer::{Received, Secret, Sender, Sent};
 
-/// What a donor gives to whom.
+/// What a donor sends, and to whom.
 #[derive(Debug, Clone)]
 pub struct DonateOptions {
     /// The vendor of the donor's server.
@@ -27,18 +27,18 @@ pub struct DonateOptions {
     pub position: GaleraPosition,
     /// `wsrep_gtid_domain_id` of the donor.
     pub domain: u32,
-    /// Whether the joiner only has to hear that it gets write-sets.
+    /// Whether the joiner only has to be told that it gets write-sets.
     pub bypass: bool,
-    /// Why nothing can be given. The joiner hears it.
+    /// Why nothing can be sent. The joiner is told.
     pub refused: Option<String>,
     /// Number of TCP connections of the copy.
     pub streams: u16,
 }
 
-/// Gives a joiner the server's files, or tells it that it needs none. Returns what was sent.
+/// Sends a joiner the server's files, or tells it that it needs none. Returns what was sent.
 ///
 /// # Errors
-/// [`PhysicalError`], which the joiner hears of, too, if it can be reached.
+/// [`PhysicalError`]. The joiner is told too, if it can be reached.
 pub fn donate(options: &DonateOptions, run: &Run) -> Result<Sent, PhysicalError> {
     let greet = || Sender::greet(&options.peer, &options.secret, &run.cancel);
     if let Some(why) = &options.refused {
@@ -90,7 +90,7 @@ pub fn donate(options: &DonateOptions, run: &Run) -> Result<Sent, PhysicalError>
     Ok(sent)
 }
 
-/// The server that is copied. `None`: none is.
+/// The server to be copied. `None`: no copy is needed.
 fn look(options: &DonateOptions) -> Result<Option<Donor>, PhysicalError> {
     if options.bypass {
         return Ok(None);

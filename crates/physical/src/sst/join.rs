@@ -23,15 +23,15 @@ use crate::tool::{Tool, Version, text};
 use crate::tool_bugs;
 use crate::transfer::{ChannelError, PATIENCE, Receiver, Secret};
 
-/// What marks a folder of a state transfer, in the place of a repository's id and of a label.
+/// Marks a folder of a state transfer, in place of a repository's id and of a label.
 const SST: (&str, &str) = ("sst", "of the cluster");
 /// The port of the servers' own scripts.
 const PORT: u16 = 4444;
-/// How long an earlier transfer is waited for, whose tool may still work in the folder.
+/// How long to wait for an earlier transfer, whose tool may still be working in the folder.
 const EARLIER: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(200);
 
-/// What a joiner gets where.
+/// What a joiner receives, and where.
 #[derive(Debug, Clone)]
 pub struct JoinOptions {
     /// The vendor of the joiner's server.
@@ -42,7 +42,7 @@ pub struct JoinOptions {
     pub datadir: PathBuf,
     /// `HOST:PORT`, as the server gives it, to listen at and to tell the donor.
     pub address: String,
-    /// What this end proves itself with; `None`: the secret alone.
+    /// How this end identifies itself; `None`: by the secret alone.
     pub certificates: Option<PeerTls>,
     /// The tool that prepares the files; `None`: the vendor's as it is found.
     pub tool: Option<PathBuf>,
@@ -52,29 +52,29 @@ pub struct JoinOptions {
     pub binlog: Option<PathBuf>,
     /// `log_bin_index`; `None`: the same path with the usual ending.
     pub binlog_index: Option<PathBuf>,
-    /// Where the old data stand in the cluster's history, as the server was told at its start;
-    /// `None`: it was not. What `grastate.dat` said, the provider has written over by then.
+    /// The position of the old data in the cluster's history, as given to the server at its start;
+    /// `None`: it was given none. By now, the provider has overwritten what `grastate.dat` said.
     pub start: Option<GaleraPosition>,
 }
 
-/// What a joiner has got.
+/// What a joiner has received.
 #[derive(Debug, Clone)]
 pub struct Joined {
-    /// Where its files stand in the cluster's history.
+    /// The position of its files in the cluster's history.
     pub position: GaleraPosition,
     /// `wsrep_gtid_domain_id` of the donor.
     pub domain: u32,
-    /// Where its old data are kept; `None`: they are in the new ones, or there were none.
+    /// Where its old data are kept; `None`: the new data include them, or there were none.
     pub kept: Option<PathBuf>,
     /// Whether it got files; if not, it gets write-sets.
     pub copied: bool,
 }
 
-/// Gets the files of a donor. `ready` hears the words for it, once somebody listens.
+/// Receives the files of a donor. `ready` is called with the address for it once this end listens.
 ///
 /// # Errors
-/// [`PhysicalError`]. The donor hears of it, too, and the data directory is as it was, unless the
-/// new files were on their way into it: then the next transfer goes on there.
+/// [`PhysicalError`]. The donor is told too. The data directory is as it was, unless the new files
+/// were already moving into it: then the next transfer continues there.
 pub fn join(
     options: &JoinOptions,
     run: &Run,
@@ -173,7 +173,7 @@ impl<'j> Joiner<'j> {
         let (repository, label) = SST;
         if Building::is_filling(&folder)? {
             let building = Building::begin(&folder, repository, label, false)?;
-            // This transfer needs its own name for what it keeps.
+            // What this transfer keeps needs a name of its own.
             let name = format!("{}-earlier", run.dir.id());
             let kept = place.fill(building, &name)?;
             place = Place::under_server(&options.datadir)?;
@@ -185,7 +185,7 @@ impl<'j> Joiner<'j> {
                 ))
             ));
         }
-        // Of one that was ended before it had written anything.
+        // It is left from a transfer that ended before it had written anything.
         let _ = fs::remove_dir(&folder);
         let begun = Instant::now();
         let building = loop {
@@ -215,7 +215,7 @@ impl<'j> Joiner<'j> {
         Ok((joiner, building))
     }
 
-    /// Gets the files, prepares them and puts them in place. Returns where they stand in the
+    /// Receives the files, prepares them and puts them in place. Returns their position in the
     /// cluster's history, and where the old ones are kept.
     fn get(
         &self,
@@ -250,12 +250,12 @@ impl<'j> Joiner<'j> {
         building.reach(Step::Prepared)?;
         run.events
             .note("the redo log is applied: the files go in place");
-        // Another server may have been started meanwhile, which opens the old files.
+        // Another server may have been started meanwhile, and have opened the old files.
         if let Some(reason) = run.cancel.reason() {
             return Err(PhysicalError::Cancelled(reason));
         }
         let id = run.dir.id().as_str();
-        // Before the data: beside new ones, the server would go on with it.
+        // The log goes before the data: beside new data, the server would continue it.
         if let Some(binlog) = &self.binlog
             && let Some(kept) = binlog.set_aside(id)?
         {
@@ -280,7 +280,7 @@ impl<'j> Joiner<'j> {
         if !is_held {
             return Some(old);
         }
-        // The new data are in place whatever comes of this.
+        // The new data are in place whether this succeeds or not.
         if let Err(error) = fs::remove_dir_all(&old) {
             let folder = old.display();
             self.run
@@ -303,8 +303,8 @@ fn damaged() -> PhysicalError {
     }
 }
 
-/// Listens where the server says, or at that port of all addresses if that one is not the
-/// machine's own, as behind a translation of addresses.
+/// Listens at the server's address, or at that port on all addresses if the machine does not have
+/// that address, as behind NAT.
 fn listen(address: &str, secret: &Secret) -> Result<Receiver, PhysicalError> {
     let address = with_port(address);
     match Receiver::bind(&address, secret.clone()) {
@@ -319,7 +319,7 @@ fn listen(address: &str, secret: &Secret) -> Result<Receiver, PhysicalError> {
     }
 }
 
-/// An address with a port: the usual one, if it has none.
+/// The address, with the usual port if it has none.
 fn with_port(address: &str) -> String {
     let port = PORT;
     let has_port = address

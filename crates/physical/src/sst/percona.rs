@@ -12,9 +12,9 @@ use crate::tool::{Version, text};
 
 /// Options that give a server the keys of encrypted tablespaces.
 const KEYRINGS: [&str; 2] = ["keyring-file-data", "keyring-vault-config"];
-/// What a server reads to find such a keyring, in its data directory or beside its program.
+/// The file that tells a server about such a keyring, in its data directory or beside its program.
 const MANIFEST: &str = "mysqld.my";
-/// The server's own files, which it makes where none are named.
+/// The certificate files that a server creates itself if none are configured.
 const FILES: [(&str, &str); 3] = [
     ("ssl-ca", "ca.pem"),
     ("ssl-cert", "server-cert.pem"),
@@ -33,8 +33,8 @@ pub fn bundled(version: &str, path: &str) -> Option<PathBuf> {
     path.split(':').map(of).find(|program| program.is_file())
 }
 
-/// Why a server of this version cannot take the files of the donor's: nothing upgrades them before
-/// it starts.
+/// Why a server of this version cannot use the files of the donor: nothing upgrades them before it
+/// starts.
 pub fn does_not_fit(own: Option<Version>, donor: Option<Version>) -> Option<Refusal> {
     let (own, its) = (own.unwrap_or_default(), donor.unwrap_or_default());
     if (own.0, own.1) == (its.0, its.1) && own >= its {
@@ -45,12 +45,12 @@ pub fn does_not_fit(own: Option<Version>, donor: Option<Version>) -> Option<Refu
 }
 
 impl Settings {
-    /// What this end proves itself with: the server's certificates, unless
-    /// `pxc-encrypt-cluster-traffic` is off; then those of the group `sst` or of the cluster.
+    /// How this end identifies itself: by the server's certificates, unless
+    /// `pxc-encrypt-cluster-traffic` is off; then by those of the group `sst` or of the cluster.
     ///
     /// # Errors
     /// There are none, or they cannot be read: without them, everybody on the donor's machine could
-    /// take the copy.
+    /// intercept the copy.
     pub fn percona_certificates(&self, datadir: &Path) -> Result<PeerTls, PhysicalError> {
         let traffic = self.of_server("pxc-encrypt-cluster-traffic");
         let is_off = traffic.is_some_and(|value| {

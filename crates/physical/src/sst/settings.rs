@@ -10,12 +10,12 @@ use crate::error::PhysicalError;
 use crate::outside_files;
 use crate::server_options::{SERVER, ServerOptions};
 
-/// The groups of a state transfer, the first one first.
+/// The groups of a state transfer, in order of precedence.
 const GROUPS: [&str; 3] = ["sst", "mariadb-backup", "mariabackup"];
 const GROUPS_OF_PERCONA: [&str; 2] = ["sst", "xtrabackup"];
-/// Those of a server of Percona's.
+/// The groups of a Percona server.
 const SERVER_OF_PERCONA: [&str; 2] = ["mysqld", "server"];
-/// Files with which an end proves itself: authority, certificate, key.
+/// Files by which an end identifies itself: authority, certificate, key.
 type Files = [Option<String>; 3];
 
 /// What a server's option files and its command line say.
@@ -63,13 +63,13 @@ impl Settings {
         self.server.get(name)
     }
 
-    /// What this end proves itself with. `None`: nothing is asked for.
+    /// How this end identifies itself. `None`: no certificates are required.
     ///
-    /// These are the files of the group `sst`; else those of the cluster's own traffic; else, if
-    /// the group asks for certificates, those of the server.
+    /// Uses the files of the group `sst`; else those of the cluster's own traffic; else, if the
+    /// group requires certificates, those of the server.
     ///
     /// # Errors
-    /// Certificates are asked for, and there are none; or they cannot be read.
+    /// Certificates are required, and there are none; or they cannot be read.
     pub fn certificates(&self) -> Result<Option<PeerTls>, PhysicalError> {
         let of_group = [
             ["tca", "ssl-ca"],
@@ -99,14 +99,14 @@ impl Settings {
         }
     }
 
-    /// Whether both ends have to prove themselves by certificates.
+    /// Whether both ends have to identify themselves by certificates.
     fn asks_for_certificates(&self) -> bool {
         let mode = self.of_group("ssl-mode").unwrap_or_default();
         let encrypt = self.of_group("encrypt").unwrap_or_default();
         mode.to_ascii_uppercase().starts_with("VERIFY") || encrypt == "2" || encrypt == "4"
     }
 
-    /// Refuses a server whose files do not all lie in its data directory.
+    /// Refuses a server with files outside its data directory.
     ///
     /// # Errors
     /// [`PhysicalError::Refused`].
@@ -127,7 +127,7 @@ impl Settings {
         Err(PhysicalError::Refused(against))
     }
 
-    /// Of these options of the group `sst` and of the server.
+    /// Builds the settings from options of the group `sst` and of the server.
     #[cfg(test)]
     pub fn of(sst: &[&str], server: &[&str]) -> Self {
         Self {
@@ -213,7 +213,7 @@ mod tests {
             "--ssl-key=/no/key",
         ];
         assert_eq!(says(&[], &[]), "false");
-        // A server's certificate is one for clients.
+        // A plain server certificate is only for its clients.
         assert_eq!(says(&["--ssl-mode=REQUIRED"], &of_server), "false");
         for (sst, server) in [
             (&["--ssl-mode=VERIFY_CA"][..], &of_server[..]),

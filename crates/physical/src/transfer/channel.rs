@@ -6,7 +6,7 @@
 //! frame that is changed, repeated, left out or of another connection does not open.
 //!
 //! Where both ends have certificates of one authority, all of this goes through TLS, in which they
-//! prove themselves to each other: then the secret alone opens nothing.
+//! authenticate each other: then the secret alone opens nothing.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -24,22 +24,22 @@ const RANDOM: usize = 16;
 const TAG: usize = 16;
 /// The longest frame: a block that does not compress, with its head.
 pub const FRAME_MAX: usize = (1 << 20) + (64 << 10);
-/// Most bytes of the first frame that a receiver takes.
+/// Maximum size of the first frame that a receiver accepts.
 const GREETING_MAX: usize = 1 << 10;
-/// How long a connection may take to be made, and to prove itself.
+/// How long a connection may take to be established and authenticated.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Why a connection is of no use.
+/// Why a connection cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
-    /// It was lost.
+    /// The connection was lost.
     #[error("the connection was lost")]
     Lost(#[source] io::Error),
     /// The ends do not accept each other's certificates.
     #[error("{0}")]
     Certificate(String),
-    /// The other end is no transfer of this version, or has another secret.
+    /// The other end is not a transfer of this version, or has another secret.
     #[error("the other end is not that of this transfer: {0}")]
     Foreign(&'static str),
     /// The other end has failed.
@@ -56,7 +56,7 @@ impl From<io::Error> for ChannelError {
     }
 }
 
-/// What both ends of one transfer know, and by what they prove themselves besides.
+/// What both ends of one transfer know, and by what they authenticate each other besides.
 #[derive(Clone)]
 pub struct Secret {
     bytes: [u8; 32],
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// A secret that nobody has had before.
+    /// A new random secret.
     pub fn random() -> Self {
         Self {
             bytes: random(),
@@ -78,14 +78,14 @@ impl Secret {
         }
     }
 
-    /// The same, for ends that also prove themselves by certificates.
+    /// The same, for ends that also authenticate each other by certificates.
     #[must_use]
     pub fn with(mut self, certificates: Option<PeerTls>) -> Self {
         self.certificates = certificates;
         self
     }
 
-    /// From 64 hexadecimal digits. `None`: it is something else.
+    /// Parses 64 hexadecimal digits. `None`: the text is something else.
     pub fn from_hex(text: &str) -> Option<Self> {
         let hash = blake3::Hash::from_hex(text.trim()).ok()?;
         Some(Self {
@@ -142,11 +142,13 @@ pub struct Channel {
     out: Half,
     incoming: Half,
     sealed: Vec<u8>,
-    /// Most bytes of the next frame.
+    /// Maximum size of the next frame.
     most: usize,
-    /// Shuts the connection unless it is gone in time: the first frame proves the other end.
+    /// Shuts the connection down unless it is dropped in time: the first frame authenticates the
+    /// other end.
     unproven: Option<Deadline>,
-    /// Certificates are asked for, and the other end has shown none: it may only say why it fails.
+    /// Whether certificates are required and the other end has shown none: it may only say why it
+    /// fails.
     pub is_bare: bool,
 }
 
@@ -188,18 +190,18 @@ impl Channel {
         Self::accept_within(CONNECT, socket, secret)
     }
 
-    /// The same, if the other end proves itself within this time.
+    /// The same, if the other end authenticates itself within this time.
     fn accept_within(
         time: Duration,
         socket: TcpStream,
         secret: &Secret,
     ) -> Result<Self, ChannelError> {
         prepare(&socket)?;
-        // A stranger may connect and say nothing, or little by little.
+        // A stranger may connect and send nothing, or one byte at a time.
         socket.set_read_timeout(Some(time))?;
         let unproven = Some(Deadline::start(time, &socket)?);
         let timeout = socket.try_clone()?;
-        // One without a certificate cannot say anything by TLS, not even that.
+        // An end without a certificate cannot say anything through TLS, not even that.
         let is_bare = secret.certificates.is_some() && begins_with_magic(&socket)?;
         let mut stream: Box<dyn PeerStream> = match &secret.certificates {
             Some(certificates) if !is_bare => match certificates.accept(socket) {
@@ -226,7 +228,7 @@ impl Channel {
             out: secret.key("to the sender", other, &own),
             incoming: secret.key("to the receiver", other, &own),
             sealed: Vec::new(),
-            // The first one is a greeting, and whoever sends it has proven nothing before.
+            // The first frame is a greeting, and its sender is not authenticated before it.
             most: GREETING_MAX,
             unproven,
             is_bare,
@@ -271,7 +273,7 @@ impl Channel {
     }
 }
 
-/// Whether the other end begins without TLS. Waits until that can be told.
+/// Whether the other end begins without TLS. Waits until that is known.
 fn begins_with_magic(stream: &TcpStream) -> io::Result<bool> {
     let mut begin = [0; MAGIC.len()];
     loop {
@@ -284,7 +286,7 @@ fn begins_with_magic(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// Shuts a connection when a time is over, unless it is dropped before.
+/// Shuts a connection down after a time limit, unless it is dropped before.
 struct Deadline {
     _held: Held<()>,
 }
@@ -302,7 +304,8 @@ impl Deadline {
     }
 }
 
-/// Closed while something is unread, a connection would be lost before the other end has read why.
+/// If the connection were closed with unread data, it would be lost before the other end has read
+/// the reason.
 fn hear_out(mut stream: &TcpStream) {
     let _ = stream.shutdown(Shutdown::Write);
     let _ = stream.set_read_timeout(Some(CONNECT));

@@ -1,4 +1,4 @@
-//! What the two ends say to each other.
+//! The messages between the two ends.
 
 use refloat_repository::BLOCK;
 
@@ -29,8 +29,8 @@ pub struct Place {
 /// What the two ends send each other.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame<'f> {
-    /// Sender, first on each connection: which of how many it is, and whether the blocks that the
-    /// receiver has are to be told.
+    /// Sender, first on each connection: its number among how many, and whether the receiver should
+    /// report the blocks that it has.
     Hello {
         stream: u16,
         streams: u16,
@@ -40,18 +40,18 @@ pub enum Frame<'f> {
     Block { place: Place, bytes: &'f [u8] },
     /// Sender: the receiver has this block in an older file, or anywhere if the path is empty.
     Same { place: Place, path: &'f str },
-    /// Either: it lives, and has nothing to say now.
+    /// Either: a heartbeat.
     Alive,
     /// Sender: there are no more blocks on this connection.
     End,
-    /// Sender, at last: a piece of the list of files and what the copy is, as JSON.
+    /// Sender, at the end: a piece of the list of files and the description of the copy, as JSON.
     List(&'f [u8]),
-    /// Sender: that was the list, and all.
+    /// Sender: the list, and the transfer, are complete.
     Finish,
     /// Either: it has failed.
     Failed(&'f str),
     /// Receiver: hashes of the blocks of an older file, [`SHORT`] bytes each, from this block on.
-    /// Without a path: of blocks that are of use anywhere.
+    /// Without a path: of blocks that can be used anywhere.
     Known {
         path: &'f str,
         first: u32,
@@ -125,7 +125,7 @@ impl Frame<'_> {
 }
 
 impl<'f> Frame<'f> {
-    /// Reads a frame. `None`: it is none, or one of a later version.
+    /// Parses a frame. `None`: it is not one, or one of a later version.
     pub fn read(bytes: &'f [u8]) -> Option<Self> {
         let (kind, mut rest) = bytes.split_first()?;
         let rest = &mut rest;
@@ -233,7 +233,7 @@ mod tests {
             frame.write(&mut bytes);
             assert_eq!(Frame::read(&bytes).as_ref(), Some(&frame));
             for end in 0..bytes.len() {
-                // Shorter ones may be others, and never panic.
+                // A truncated frame may parse as another one, but never panics.
                 let _ = Frame::read(&bytes[..end]);
             }
         }

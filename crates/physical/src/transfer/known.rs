@@ -1,4 +1,4 @@
-//! What the receiver has already: the hashes of the blocks of older files.
+//! What the receiver already has: the hashes of the blocks of older files.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,15 +16,15 @@ use super::frame::{Frame, SHORT};
 use crate::held::open_file;
 use crate::swap::INSIDE;
 
-/// What begins the names, at the top of an older folder, of what no copy has: what refloat keeps
-/// there, the redo log and what Galera's provider keeps.
+/// Prefixes of entries of an older folder that no copy includes: refloat's own, the redo log and
+/// those of Galera's provider.
 const NEVER_SENT: [&str; 5] = [INSIDE, "ib_logfile", "galera.cache", "gcache.", "gvwstate"];
 
-/// Blocks that are at hand, and at what place does not matter.
+/// Blocks that are available, wherever they belong.
 #[derive(Default)]
 pub struct Anywhere {
     files: Vec<PathBuf>,
-    /// Where each of these hashes is: which file, and which block of it.
+    /// Where the block with each hash is: which file, and which block of it.
     blocks: HashMap<[u8; SHORT], (u32, u32)>,
 }
 
@@ -47,11 +47,12 @@ impl Anywhere {
 
 /// What the receiver has.
 pub struct Known<'k> {
-    /// A data directory. Its blocks are of use at the same place of a file with the same path.
+    /// A data directory. Its blocks can be used at the same place in a file with the same path.
     pub old: Option<&'k Path>,
-    /// What an earlier transfer has brought: files without names, whose blocks are of use anywhere.
+    /// What an earlier transfer has brought: files without names, whose blocks can be used
+    /// anywhere.
     pub earlier: Option<PathBuf>,
-    /// Where they are, once they are told.
+    /// Where those blocks are, once they have been reported.
     pub anywhere: Mutex<Anywhere>,
 }
 
@@ -63,8 +64,8 @@ struct Older<'o> {
 }
 
 impl Known<'_> {
-    /// Reads the files, and tells the hashes of their blocks. The other end hears every second that
-    /// this is going on.
+    /// Reads the files, and reports the hashes of their blocks. Meanwhile, the other end gets a
+    /// heartbeat every second.
     pub fn tell(
         &self,
         channel: &mut Channel,
@@ -112,7 +113,7 @@ impl Known<'_> {
             if is_over() {
                 return;
             }
-            // A file that cannot be read is one that the sender has to send.
+            // The sender has to send a file that cannot be read.
             let Ok(hashes) = hashes else {
                 continue;
             };

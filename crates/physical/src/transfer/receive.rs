@@ -1,4 +1,4 @@
-//! The end that gets the files.
+//! The receiving end.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -25,21 +25,21 @@ use crate::partial_copy;
 
 /// Pause of the loop that waits for connections.
 const POLL: Duration = Duration::from_millis(20);
-/// How long a sender is waited for that has to hear that there will be nothing.
+/// How long to wait for a sender that has to be told that there will be no transfer.
 const REFUSING: Duration = Duration::from_secs(3);
-/// Kinds of strangers that are told of.
+/// How many kinds of strangers are reported.
 const STRANGERS_TOLD: usize = 20;
 /// Connections at the same time, of the sender and of strangers. A sender has 64 at most.
 const OPEN_MAX: usize = 128;
 
-/// What the sender says at the end.
+/// The sender's final message.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Received {
     /// Number, path and size of each file.
     pub files: Vec<(u32, String, u64)>,
-    /// What the copy is. `None`: there was none, only these words.
+    /// The description of the copy. `None`: there was no copy, only `words`.
     pub about: Option<About>,
-    /// What the ends say to each other besides.
+    /// Text from the sender's caller for the receiver's.
     #[serde(default)]
     pub words: String,
 }
@@ -48,18 +48,18 @@ pub struct Received {
 pub struct Receiver {
     listener: TcpListener,
     secret: Secret,
-    /// How long nothing may come; `None`: as long as the sender may come.
+    /// How long nothing may arrive; `None`: for as long as the sender may still come.
     patience: Option<Duration>,
     /// Bytes of files that are expected, roughly; `None`: not known.
     expected: Option<u64>,
 }
 
-/// Where one of the connections is.
+/// The state of one of the connections.
 #[derive(Default)]
 struct Stream {
     /// Frames that were handled.
     has: u64,
-    /// Counts the connections of this number: an older one must not go on beside a newer one.
+    /// Counts the connections of this number: an older one must not continue beside a newer one.
     generation: u64,
     ended: bool,
 }
@@ -73,13 +73,13 @@ struct Shared<'r> {
     events: &'r Events,
     /// Who was turned away, and why.
     strangers: Mutex<BTreeSet<String>>,
-    /// Frames that are being handled: that may take long, and is no silence.
+    /// Frames that are being handled: that may take long, and does not count as silence.
     busy: AtomicU64,
     streams: Mutex<Vec<Arc<Mutex<Stream>>>>,
     over: AtomicBool,
     result: Mutex<Option<Result<Received, PhysicalError>>>,
     heard: Mutex<Instant>,
-    /// The list of files, as it comes.
+    /// The list of files, as it arrives.
     list: Mutex<Vec<u8>>,
     bytes: Arc<AtomicU64>,
     /// Open connections, to end those that wait for a frame.
@@ -110,14 +110,14 @@ impl Receiver {
         })
     }
 
-    /// How long nothing may come; `None`: without a limit.
+    /// Sets how long nothing may arrive; `None`: without a limit.
     #[must_use]
     pub fn patience(mut self, patience: Option<Duration>) -> Self {
         self.patience = patience;
         self
     }
 
-    /// How many bytes of files are expected, for the progress.
+    /// Sets how many bytes of files are expected, for the progress.
     #[must_use]
     pub fn expects(mut self, bytes: Option<u64>) -> Self {
         self.expected = bytes;
@@ -134,7 +134,7 @@ impl Receiver {
         &self.secret
     }
 
-    /// Tells whoever comes that there will be nothing, so that it does not come again and again.
+    /// Tells senders that connect that there will be no transfer, so that they do not keep trying.
     pub fn turn_away(&self, why: &str) {
         let begun = Instant::now();
         let (mut frame, mut answer) = (Vec::new(), Vec::new());
@@ -172,7 +172,7 @@ impl Receiver {
                             Err(_) => std::thread::sleep(POLL),
                         }
                     }
-                    // Those who have said nothing.
+                    // Connections that have sent nothing.
                     for stream in lock(&open).iter() {
                         let _ = stream.shutdown(Shutdown::Both);
                     }
@@ -185,7 +185,7 @@ impl Receiver {
         })
     }
 
-    /// Tells a sender that this end lives, until it does something else. The sender comes again.
+    /// Keeps a sender waiting with heartbeats until `over`. The sender then connects again.
     fn hold(&self, stream: TcpStream, over: &AtomicBool) -> Result<(), ChannelError> {
         let _ = stream.set_nonblocking(false);
         let mut channel = Channel::accept(stream, &self.secret)?;
@@ -205,8 +205,8 @@ impl Receiver {
     }
 
     /// Receives files into a folder. Blocks that a file of the folder `old` has at the same place
-    /// are taken from there, as are those that an earlier transfer has brought: the sender waits
-    /// while these files are read. `is_alive` says whether there will be a sender.
+    /// are taken from there, and so are those that an earlier transfer has brought. The sender
+    /// waits while these files are read. `is_alive` reports whether there will be a sender.
     pub fn receive(
         &self,
         folder: &Path,
@@ -257,7 +257,8 @@ impl Receiver {
                     }));
                 }
                 match self.listener.accept() {
-                    // More than that are not the sender's. It comes again.
+                    // More connections than that are not the sender's. If one is, it connects
+                    // again.
                     Ok(_) if lock(&shared.open).len() >= OPEN_MAX => {}
                     Ok((stream, from)) => {
                         accepted += 1;
@@ -296,7 +297,7 @@ impl Receiver {
                 ..
             })
             | Ok(_) => {}
-            // What was said of it may have been lost with the connection.
+            // The message about it may have been lost with the connection.
             Err(ref error) => self.turn_away(&refloat_host::chain(error)),
         }
         result
@@ -310,7 +311,7 @@ impl Shared<'_> {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Says that somebody else than the sender has come.
+    /// Reports that somebody other than the sender has connected.
     fn turned_away(&self, from: SocketAddr, error: &ChannelError) {
         let mut strangers = lock(&self.strangers);
         let who = format!("{}: {}", from.ip(), refloat_host::chain(error));
@@ -322,7 +323,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Takes what comes through a connection. When it is lost, the sender makes it again.
+    /// Takes what arrives through a connection. If it is lost, the sender replaces it.
     ///
     /// # Errors
     /// It is not the sender's.
@@ -373,8 +374,8 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Hears from a sender that has the secret, and no certificate, why nothing comes. Whatever
-    /// else it says is not taken.
+    /// Reads why a sender that has the secret, but no certificate, sends nothing. Everything else
+    /// that it says is ignored.
     fn hear_why(&self, channel: &mut Channel, asks: bool) -> Result<(), ChannelError> {
         let lacks = "it has no certificate";
         let mut frame = Vec::new();
@@ -405,7 +406,7 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Takes the frames of a connection until it is lost, or all is over.
+    /// Takes the frames of a connection until it is lost, or the transfer is over.
     fn listen(
         &self,
         channel: &mut Channel,
@@ -428,7 +429,7 @@ impl Shared<'_> {
             }
             self.busy.fetch_add(1, Ordering::Relaxed);
             let done = if Frame::read(&frame) == Some(Frame::Finish) {
-                // Files go to the disk and in their places, which may take long.
+                // Files are synced and moved into place, which may take long.
                 let (frame, state, taker) = (&frame, &mut *state, &mut taker);
                 alive_while(channel, || self.take(frame, number, state, taker))
             } else {
@@ -524,7 +525,7 @@ impl Shared<'_> {
     }
 }
 
-/// Does something, and tells the sender meanwhile that this end lives.
+/// Does something, and meanwhile sends heartbeats to the sender.
 pub fn alive_while<T: Send>(channel: &mut Channel, work: impl FnOnce() -> T + Send) -> T {
     let mut frame = Vec::new();
     Frame::Alive.write(&mut frame);
@@ -534,7 +535,7 @@ pub fn alive_while<T: Send>(channel: &mut Channel, work: impl FnOnce() -> T + Se
             let mut told = Instant::now();
             while !over.load(Ordering::Relaxed) {
                 if told.elapsed() >= PULSE {
-                    // A lost connection is made again by the sender.
+                    // The sender replaces a lost connection.
                     let _ = channel.send(&frame);
                     told = Instant::now();
                 }

@@ -1,4 +1,4 @@
-//! The end that has the files.
+//! The sending end.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::ErrorKind::UnexpectedEof;
@@ -18,11 +18,11 @@ use super::{PATIENCE, PULSE};
 use crate::error::PhysicalError;
 use crate::stream::Blocks;
 
-/// Frames on their way in each connection. Twice as many bytes as a fast network has on its way.
+/// Frames in flight on each connection: twice as many bytes as a fast network has in flight.
 const WINDOW: usize = 16;
-/// Blocks that wait for each connection.
+/// Blocks that may wait for each connection.
 const WAITING: usize = 4;
-/// How often a receiver may close a connection at once before it counts as another transfer's.
+/// How often a receiver may close a connection at once before it is considered foreign.
 const TURNED_AWAY_MAX: u32 = 5;
 /// Pause between attempts to connect.
 const RETRY: Duration = Duration::from_millis(200);
@@ -87,7 +87,7 @@ impl Sender {
         Self::open(address, secret, (streams, true), cancel)
     }
 
-    /// Connects to a receiver that is to hear a few words, and no files.
+    /// Connects to a receiver that gets a message, and no files.
     pub fn greet(address: &str, secret: &Secret, cancel: &Cancel) -> Result<Self, PhysicalError> {
         Self::open(address, secret, (1, false), cancel)
     }
@@ -130,7 +130,7 @@ impl Sender {
                         Err(error) => {
                             shared.failed.store(true, Ordering::Relaxed);
                             lock(&shared.error).get_or_insert(error);
-                            // Whoever waits with a block must not wait for ever.
+                            // A caller that waits with a block must not wait forever.
                             while !matches!(
                                 next(&blocks, PULSE),
                                 Err(RecvTimeoutError::Disconnected)
@@ -157,8 +157,8 @@ impl Sender {
         }
     }
 
-    /// Ends the transfer: all blocks have arrived, and this is the list of files. Returns when the
-    /// receiver has put them in their places.
+    /// Ends the transfer: waits for all blocks, and sends this list of files. Returns when the
+    /// receiver has put the files in place.
     pub fn finish(mut self, list: &[u8]) -> Result<Sent, PhysicalError> {
         let mut links = self.end()?;
         let first = links.first_mut().map(|first| {
@@ -296,7 +296,7 @@ fn work(
     Ok(link)
 }
 
-/// The frame of a block. `None`: it is a hole, which new files are full of.
+/// The frame of a block. `None`: it is a hole, which new files consist of anyway.
 fn encode(
     shared: &Shared,
     block: &Block,
@@ -346,7 +346,7 @@ fn encode(
     Ok(Some(frame))
 }
 
-/// One of the connections, which is made again when it is lost.
+/// One of the connections. It is replaced when it is lost.
 struct Link {
     shared: Arc<Shared>,
     stream: u16,
@@ -377,7 +377,7 @@ impl Link {
         self.send(bytes)
     }
 
-    /// Sends a frame, and waits while too many are on their way.
+    /// Sends a frame, and waits while too many are in flight.
     fn send(&mut self, frame: Vec<u8>) -> Result<(), ChannelError> {
         let sent = self.channel.send(&frame);
         self.pending.push_back(frame);
@@ -421,7 +421,7 @@ impl Link {
         Ok(())
     }
 
-    /// Makes the connection again, and sends what the receiver does not have.
+    /// Replaces the connection, and sends what the receiver does not have.
     fn again(&mut self) -> Result<(), ChannelError> {
         let begun = Instant::now();
         loop {
@@ -449,16 +449,17 @@ fn another_failed() -> ChannelError {
 
 /// Connects, and learns how many frames of this number the receiver has.
 fn establish(shared: &Shared, stream: u16, asks: bool) -> Result<(Channel, u64), ChannelError> {
-    // Comparing may take hours before the first connection is there.
+    // The receiver may compare files for hours before it accepts the first connection.
     let mut heard = Instant::now();
     let mut turned_away = 0;
     loop {
-        // Another one has heard why there is nothing to connect to.
+        // Another connection has learned why there is nothing to connect to.
         if shared.failed.load(Ordering::Relaxed) {
             return Err(another_failed());
         }
         match attempt(shared, stream, asks, &mut heard) {
-            // What it could say would be as foreign here as what was said is there.
+            // The two ends are foreign to each other, so the receiver cannot say why it closes the
+            // connection.
             Err(ChannelError::Foreign(what)) if turned_away < TURNED_AWAY_MAX => {
                 turned_away += 1;
                 if turned_away == TURNED_AWAY_MAX {
@@ -476,7 +477,7 @@ fn establish(shared: &Shared, stream: u16, asks: bool) -> Result<(Channel, u64),
     }
 }
 
-/// One attempt. `heard` becomes when the receiver was heard last.
+/// One attempt. Sets `heard` to the time when the receiver last answered.
 fn attempt(
     shared: &Shared,
     stream: u16,

@@ -122,7 +122,7 @@ fn send(address: &str, secret: &Secret, files: &Files) -> Result<Sent, PhysicalE
         }
         list.push((file, (*path).to_owned(), content.len() as u64));
     }
-    // One that is not there in the end.
+    // A file that no longer exists at the end.
     let gone = sender.begin(Path::new("gone"));
     sender.put(gone, 0, b"gone".to_vec())?;
     let list = Received {
@@ -323,7 +323,7 @@ fn one_without_a_certificate_says_why_and_no_more() {
     }
 }
 
-/// Two frames that say no more than that the other end lives.
+/// Receives two heartbeats of the other end.
 fn hears_that_it_lives(channel: &mut channel::Channel) {
     let mut frame = Vec::new();
     for _ in 0..2 {
@@ -340,7 +340,7 @@ fn a_busy_receiver_says_that_it_lives() {
     let files = files();
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| send(&address, receiver.secret(), &files));
-        // One that says nothing does not hold it up.
+        // A connection that says nothing does not hold it up.
         let silent = TcpStream::connect(&address).unwrap();
         receiver.busy_while(|| {
             let mut channel = channel::Channel::connect(&address, receiver.secret()).unwrap();
@@ -362,7 +362,7 @@ fn a_busy_receiver_says_that_it_lives() {
     });
     assert_are(folder.path(), &files);
 
-    // At the end of a transfer as well.
+    // The same at the end of a transfer.
     let secret = Secret::random();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

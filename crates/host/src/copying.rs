@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::error::HostError;
 use crate::host::Host;
 
-/// Longer than any of its texts, in bytes.
+/// Maximum size of the file, in bytes: more than any of its texts has.
 const TEXT_MAX: u64 = 4096;
 
 /// A state transfer (SST) or a rebuild under way, at one of its ends.
@@ -43,7 +43,7 @@ impl Copying {
     /// directory, the file is beside that directory, if possible.
     pub fn places(datadir: &Path, role: &str) -> [PathBuf; 2] {
         const NAME: &str = ".refloat-sst";
-        // Without a slash at its end.
+        // Without a trailing slash.
         let datadir = datadir.components().as_path();
         let mut beside = datadir.as_os_str().to_owned();
         beside.push(NAME);
@@ -123,8 +123,8 @@ impl Copying {
     }
 }
 
-/// Reads a file that a server's account may have put there: not what a link leads to, and no pipe
-/// that is waited for.
+/// Reads a file that a server's account may have put there: does not follow a link, and does not
+/// wait for a pipe.
 fn read_here(path: &Path) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
@@ -151,7 +151,7 @@ mod tests {
             bytes: 5,
             total: None,
         };
-        // The tests of refloat are run from a file that is called so.
+        // The tests of refloat run from a file with such a name.
         let (gone, own) = (copying(u32::MAX), copying(std::process::id()));
         let secret = above.path().join("secret");
         std::fs::write(&secret, gone.to_text()).unwrap();

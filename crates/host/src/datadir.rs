@@ -109,8 +109,9 @@ pub fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
 /// the same certificates. If this run has already set data aside, that data stays: what is in its
 /// place now is not a complete copy of anything yet.
 ///
-/// The account gets the new directory last: in one of its own, it could have root write to a file
-/// elsewhere, by a link. A certificate that is a link stays one, for the same reason.
+/// The account gets the new directory last: if it owned the directory earlier, it could use a link
+/// to make root write to a file elsewhere. A certificate that is a link stays one, for the same
+/// reason.
 ///
 /// # Errors
 /// [`HostError`]: the machine cannot be reached, or says why not.
@@ -250,7 +251,7 @@ mod tests {
         fs::remove_file(&aside).unwrap();
         fs::create_dir(&aside).unwrap();
         fs::write(aside.join("ibdata1"), "").unwrap();
-        // What a person has put there for the server.
+        // What a person may have put there for the server.
         for folder in [&data, &aside] {
             fs::write(folder.join("keys.txt"), "the same").unwrap();
         }

@@ -15,8 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 pub(crate) const SERVER_RUNS: i32 = 67;
 
 impl Host {
-    /// Writes a small file atomically, readable by its owner only. If its folder is of a server's
-    /// account, that may have put a link in its place: nothing is written to where that leads.
+    /// Writes a small file atomically, readable by its owner only. If its folder belongs to a
+    /// server's account, that account may have put a link in its place: links are not followed.
     ///
     /// # Errors
     /// [`HostError`]: it cannot be written, or the machine cannot be reached.

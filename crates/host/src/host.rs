@@ -263,8 +263,8 @@ pub fn forwarded_port(line: &str) -> Option<u16> {
     rest.split_once(' ')?.0.parse().ok()
 }
 
-/// The last line of a failed program's output. For an unknown key, `ssh` prints a page whose last
-/// line says what is wrong.
+/// The last line of a failed program's output. For an unknown host key, `ssh` prints a page whose
+/// last line says what is wrong.
 pub fn last_line(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let mut lines = text.lines().rev();

@@ -36,7 +36,7 @@ pub fn open(address: &str, buckets: &BucketOptions) -> Result<Arc<dyn Storage>, 
         Some((scheme, _)) if scheme == "ssh" || scheme == "sftp" => {
             Ok(Arc::new(SshFolder::new(&address.parse()?)))
         }
-        // `scp` takes this form, and it is hardly the name of a folder.
+        // `scp` accepts this form, and it is hardly the name of a folder.
         Some((host, rest)) if !host.contains('/') && !rest.starts_with('/') => Err(url::refused(
             address,
             "a folder of another machine is ssh://HOST/FOLDER, and ./NAME one with such a name",

@@ -1,8 +1,8 @@
 //! Keys wrapped for age recipients, in the format of age (`age-encryption.org/v1`).
 //!
-//! Only what a key needs: one recipient of the kind X25519, and one chunk. So the program and
-//! `age -d` open what either of them has written. The crate `age` would add a hundred crates, half
-//! of them for translations of its messages; the ciphers are in `aws-lc-rs`, which is there anyway.
+//! Implements only what a key needs: one X25519 recipient, and one chunk. So this program and `age
+//! -d` open what the other has written. The crate `age` would add a hundred crates, half of them
+//! for translations of its messages; the ciphers are in `aws-lc-rs`, which is there anyway.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -20,7 +20,7 @@ use bech32::{Bech32, Hrp};
 const RECIPIENT: &str = "age";
 const IDENTITY: &str = "AGE-SECRET-KEY-";
 const VERSION: &str = "age-encryption.org/v1";
-/// What the stanza of a recipient begins with, and what its key is derived for.
+/// The beginning of a recipient's stanza, and the purpose for which its key is derived.
 const STANZA: &str = "-> X25519 ";
 const STANZA_INFO: &[u8] = b"age-encryption.org/v1/X25519";
 const BEGIN: &str = "-----BEGIN AGE ENCRYPTED FILE-----";
@@ -30,10 +30,11 @@ const COLUMNS: usize = 64;
 const FILE_KEY: usize = 16;
 /// Bytes that the cipher adds.
 const TAG: usize = 16;
-/// Nonce of the first chunk, which is the last one: eleven bytes that count, and one that says so.
+/// Nonce of the first chunk, which is also the last: an eleven-byte counter, and a byte that marks
+/// the last chunk.
 const ONLY_CHUNK: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
-/// Whom keys are wrapped for: the public half of an identity, `age1…`.
+/// The public half of an identity, `age1…`, for which keys are wrapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipient([u8; 32]);
 
@@ -65,7 +66,7 @@ impl Display for Recipient {
     }
 }
 
-/// What opens keys that are wrapped for its recipient.
+/// The private half, which opens keys that are wrapped for its recipient.
 #[derive(Clone)]
 pub struct Identity {
     secret: Arc<PrivateKey>,
@@ -124,15 +125,15 @@ impl Identity {
 
 fn decode(prefix: &str, text: &str) -> Option<[u8; 32]> {
     let (found, bytes) = bech32::decode(text).ok()?;
-    // Texts of either case are right, and those of both are refused.
+    // Either case is valid, and a mix of both is refused.
     let is = found.to_string().eq_ignore_ascii_case(prefix);
     bytes.try_into().ok().filter(|_| is)
 }
 
-/// Wraps a secret for a recipient: a text that its identity opens, also with `age -d`.
+/// Wraps a secret for a recipient, as a text that its identity opens, also with `age -d`.
 ///
 /// # Errors
-/// The recipient is no point that a secret can be agreed with.
+/// The recipient is not a point with which a secret can be agreed.
 pub fn wrap(recipient: &Recipient, secret: &[u8]) -> Result<String, Unspecified> {
     let mut file_key = [0; FILE_KEY];
     let mut nonce = [0; 16];
@@ -210,7 +211,7 @@ pub fn unwrap(identity: &Identity, text: &str) -> Option<Vec<u8>> {
     Some(plain.ok()?.to_vec())
 }
 
-/// The key of a file, from the stanza of a recipient; `None`: it is of another one.
+/// The key of a file, from the stanza of a recipient; `None`: the stanza is for another recipient.
 fn file_key(identity: &Identity, share: &str, mut body: Vec<u8>) -> Option<[u8; FILE_KEY]> {
     let share: [u8; 32] = STANDARD_NO_PAD.decode(share).ok()?.try_into().ok()?;
     if body.len() != FILE_KEY + TAG {
@@ -222,7 +223,8 @@ fn file_key(identity: &Identity, share: &str, mut body: Vec<u8>) -> Option<[u8; 
     (&*key).try_into().ok()
 }
 
-/// The key that the key of a file is wrapped by. `theirs` is whom a secret is agreed with.
+/// The key by which the key of a file is wrapped. `theirs` is the public key with which a secret is
+/// agreed.
 fn wrapping(
     ours: &PrivateKey,
     theirs: &[u8; 32],
@@ -269,7 +271,7 @@ fn derived(salt: &[u8], secret: &[u8], info: &[u8]) -> Result<[u8; 32], Unspecif
 mod tests {
     use super::{Identity, Recipient, unwrap, wrap};
 
-    /// Made by another program of the format, for this test.
+    /// Made by another implementation of the format, for this test.
     const IDENTITY: &str =
         "AGE-SECRET-KEY-1QK788SD46RGS9TNFYCQ9SUPDN95WM39PFEGZTAT6E9PZ9NYRWN7Q59RK7P";
     const RECIPIENT: &str = "age1g65rs5edwddd5ynccdweqhrm2tqcwf0u7zmlezf6dz0wvm7wfeesvcp87k";
@@ -301,7 +303,7 @@ mod tests {
         for text in [WRAPPED, &wrap(&recipient, SECRET.as_bytes()).unwrap()] {
             assert_eq!(unwrap(one, text).unwrap(), SECRET.as_bytes());
             assert_eq!(unwrap(other, text), None);
-            // Whatever is changed, nothing comes out.
+            // With any change, nothing can be decrypted.
             let at = text.find('\n').unwrap() + 1;
             for place in at..text.len() - 36 {
                 let mut bytes = text.as_bytes().to_vec();

@@ -7,18 +7,18 @@ use crate::seal::{Key, Seal, TAG};
 /// Largest block, in bytes of the file. Blocks begin at multiples of it: 64 pages of InnoDB's
 /// default size, and at most a megabyte that is read for one page.
 pub const BLOCK: usize = 1 << 20;
-/// Most bytes that a block takes in a pack: zstd's bound for what does not compress, which is 1/256
+/// Most bytes that a block takes in a pack: zstd's bound for incompressible data, which is 1/256
 /// more, and the tag of its encryption.
 pub const STORED_MAX: usize = BLOCK + (BLOCK >> 8) + TAG;
-/// Level of compression where nothing is said: the fastest of zstd's standard levels.
+/// Default level of compression: the fastest of zstd's standard levels.
 pub const LEVEL: i32 = 1;
 
-/// Names a block by its content.
+/// The hash of a block's content, by which it is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hash(pub [u8; 32]);
 
 impl Hash {
-    /// The hash of these bytes, keyed where the repository is encrypted.
+    /// The hash of these bytes, keyed if the repository is encrypted.
     pub(crate) fn of(bytes: &[u8], naming: Option<&[u8; 32]>) -> Self {
         let hash = match naming {
             Some(key) => blake3::keyed_hash(key, bytes),
@@ -53,7 +53,7 @@ pub fn is_hole(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0) && bytes[..bytes.len() - 1] == bytes[1..]
 }
 
-/// Compresses blocks, with a compressor that is kept between them.
+/// Compresses blocks, and reuses its compressor.
 pub struct Encoder {
     compressor: zstd::bulk::Compressor<'static>,
 }
@@ -73,7 +73,7 @@ impl Encoder {
     }
 }
 
-/// Opens blocks, with a decompressor that is kept between them.
+/// Opens blocks, and reuses its decompressor.
 pub struct Decoder {
     decompressor: zstd::bulk::Decompressor<'static>,
     naming: Option<[u8; 32]>,

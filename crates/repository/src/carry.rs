@@ -1,9 +1,9 @@
 //! Backups that leave a repository as a stream, and enter one.
 //!
 //! A stream holds what a repository with this one backup would hold: the description and the
-//! wrapped keys, the packs that the backup has blocks in, and its manifest. They are copied as they
-//! are, so the only condition is that both ends are encrypted alike, and packs that already exist
-//! are not written again.
+//! wrapped keys, the packs that the backup has blocks in, and its manifest. They are copied
+//! unchanged: so both ends must be encrypted alike, and packs that already exist are not written
+//! again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Write};
@@ -84,19 +84,19 @@ pub struct Imported {
     pub manifest: Manifest,
     /// Bytes that were written to the storage.
     pub added: u64,
-    /// Bytes of packs that were there already.
+    /// Bytes of packs that the storage already had.
     pub known: u64,
     /// Whether the storage was empty before.
     pub is_new: bool,
 }
 
 /// Reads a stream into the repository of a storage, or makes one in an empty place: then it has the
-/// key of the stream. `passed` is told of bytes as they arrive.
+/// key of the stream. `passed` is called with the number of bytes as they arrive.
 ///
 /// # Errors
 /// The stream was cut or is damaged, the repository is encrypted otherwise, it has a backup of that
-/// label, or the storage fails. It then has no such backup. Packs that arrived whole stay: the same
-/// import resumes after them, and otherwise [`sweep`](crate::sweep) removes them.
+/// label, or the storage fails. Then the backup is not added. Packs that arrived whole stay: the
+/// same import resumes after them, and otherwise [`sweep`](crate::sweep) removes them.
 pub fn import(
     input: impl Read,
     storage: &Arc<dyn Storage>,
@@ -113,7 +113,7 @@ pub fn import(
             found: object.name,
         });
     }
-    // Its packs were begun elsewhere, long ago perhaps.
+    // Its packs were begun elsewhere, perhaps long ago.
     let presence = Presence::of_all(storage)?;
     let mut import = Import {
         presence,
@@ -132,12 +132,12 @@ pub fn import(
     import.publish()
 }
 
-/// An object that is on its way.
+/// An object that is arriving.
 enum Open {
-    /// One that is held back until the stream is known to be whole.
+    /// A small object that is held back until the stream is known to be whole.
     Small(String, Vec<u8>),
     Pack(String, u64, Box<dyn Upload>),
-    /// A pack that is there already, and its size in the stream so far.
+    /// A pack that the storage already has, and its size in the stream so far.
     There(String, u64),
 }
 
@@ -145,12 +145,12 @@ struct Import<'a> {
     /// Keeps sweeps from its packs.
     presence: Presence,
     storage: &'a Arc<dyn Storage>,
-    /// The description of the repository. `None`: it is still to be made.
+    /// The description of the repository. `None`: the repository has yet to be created.
     own: Option<Vec<u8>>,
     is_new: bool,
-    /// Packs that are there, with their sizes.
+    /// Packs that the storage has, with their sizes.
     there: HashMap<String, u64>,
-    /// Bytes that have arrived and are not written yet.
+    /// Small objects that have arrived and are not written yet.
     small: BTreeMap<String, Vec<u8>>,
     small_bytes: u64,
     open: HashMap<u32, Open>,
@@ -270,7 +270,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Whether the stream can be read here: blocks are copied as they are.
+    /// Refuses a stream that could not be read here: blocks are copied unchanged.
     fn fits(&self, description: &[u8]) -> Result<(), RepositoryError> {
         let theirs = key_check("the stream", description)?;
         let Some(own) = &self.own else { return Ok(()) };
@@ -287,8 +287,8 @@ impl Import<'_> {
         })
     }
 
-    /// Makes the repository, unless there is one. This comes before all packs: an import that is
-    /// killed leaves a repository, in which the next one resumes.
+    /// Creates the repository, unless there is one. This comes before all packs, so an import that
+    /// is killed leaves a repository in which the next one resumes.
     fn make(&mut self, description: &[u8]) -> Result<(), RepositoryError> {
         if self.own.is_some() {
             return Ok(());

@@ -11,7 +11,7 @@ use crate::repository::Repository;
 pub const LATEST: &str = "latest";
 
 impl Manifest {
-    /// The kind of backup, as its maker calls it, such as `physical` or `logical`.
+    /// The kind of backup, as recorded by its maker, such as `physical` or `logical`.
     pub fn kind(&self) -> &str {
         let kind = self.about.get("kind");
         kind.and_then(|kind| kind.as_str()).unwrap_or_default()
@@ -72,8 +72,8 @@ impl Repository {
 /// The port of servers that are the only ones on their machine.
 const PORT: u16 = 3306;
 
-/// The label of a backup that is begun now, where none was chosen: `db1-20261128T073000Z`, or
-/// `db1-3307-20261128T073000Z` of a server at another port than the usual one.
+/// The default label of a backup that begins now: `db1-20261128T073000Z`, or
+/// `db1-3307-20261128T073000Z` for a server at another port than the usual one.
 pub fn usual_label(hostname: &str, port: u16) -> String {
     let seconds = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

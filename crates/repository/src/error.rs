@@ -10,7 +10,7 @@ pub enum RepositoryError {
     /// The storage below failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The storage can be read, and holds no repository.
+    /// The storage can be read, but holds no repository.
     #[error("{url}: holds no repository")]
     Missing {
         /// URL or path of the storage.
@@ -31,10 +31,10 @@ pub enum RepositoryError {
         url: String,
         /// The format that the repository has.
         found: u32,
-        /// The latest format that is known here.
+        /// The latest format that this version reads.
         known: u32,
     },
-    /// An object is not what was written.
+    /// An object is not as it was written.
     #[error("{url}: {object} is damaged: {detail}")]
     Damaged {
         /// URL or path of the storage.
@@ -88,7 +88,7 @@ pub enum RepositoryError {
         /// The label that was to be used.
         label: String,
     },
-    /// A label that no object can be named by.
+    /// A label that cannot be the name of an object.
     #[error("{label:?} is not a valid label: use letters, digits, dots, dashes and underscores")]
     Label {
         /// The label as it was given.
@@ -120,7 +120,7 @@ pub enum RepositoryError {
         /// How the two differ.
         detail: &'static str,
     },
-    /// A stream was cut, or is damaged, or is something else.
+    /// A stream was truncated, is damaged, or is something else.
     #[error("the stream is not a whole backup: {detail}")]
     Stream {
         /// How that was noticed.
@@ -144,7 +144,7 @@ pub enum RepositoryError {
 }
 
 impl RepositoryError {
-    /// Whether something is damaged or gone that was written once.
+    /// Whether something that was written is now damaged or gone.
     pub(crate) fn is_loss(&self) -> bool {
         match self {
             Self::Damaged { .. } => true,
@@ -153,7 +153,7 @@ impl RepositoryError {
         }
     }
 
-    /// Packs it into an error of `Read` or `Write`.
+    /// Wraps it in an error of `Read` or `Write`.
     pub(crate) fn into_io(self) -> std::io::Error {
         match self {
             Self::Storage(error) => error.into_io(),
@@ -161,7 +161,7 @@ impl RepositoryError {
         }
     }
 
-    /// An object that is not what was written.
+    /// The error for an object that is not as it was written.
     pub(crate) fn damaged(url: &str, object: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::Damaged {
             url: url.to_owned(),

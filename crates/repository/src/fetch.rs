@@ -16,22 +16,23 @@ use crate::manifest::{Extent, FileEntry, Manifest, PackInfo};
 use crate::pack::name_of;
 use crate::repository::Repository;
 
-/// Bytes between two blocks that are read and discarded rather than avoided by another request.
+/// A gap between two blocks of up to this many bytes is read and discarded, rather than avoided by
+/// another request.
 const GAP_MAX: u64 = 64 << 10;
-/// Bytes of one request: enough that its latency does not count, and few enough that all threads
+/// Bytes of one request: enough that its latency does not matter, and few enough that all threads
 /// have work to the end.
 const RUN_MAX: u64 = 16 << 20;
 
 /// Takes the bytes of files. Threads share it.
 pub trait Sink: Sync {
-    /// Takes bytes of a file, in no order. `file` is its index among those that were asked for.
+    /// Takes bytes of a file, in any order. `file` is its index among the requested ones.
     ///
     /// # Errors
     /// The bytes could not be taken; the fetch ends.
     fn write(&self, file: usize, begins: u64, bytes: &[u8]) -> std::io::Result<()>;
 }
 
-/// Fetches these files of a backup. What no block covers is zeros and is not brought.
+/// Fetches these files of a backup. What no block covers is zeros, and is not passed to the sink.
 ///
 /// # Errors
 /// A block is missing or damaged, the sink failed, or it was cancelled.
@@ -46,7 +47,7 @@ pub fn fetch(
     fetch_entries(repository, &manifest.packs, files, threads, sink, cancel)
 }
 
-/// A block, and which file wants it.
+/// A block, and the file that needs it.
 struct Wanted<'a> {
     extent: &'a Extent,
     file: usize,
@@ -104,7 +105,7 @@ pub fn fetch_entries(
     failed.map_or(Ok(()), Err)
 }
 
-/// Cuts sorted blocks into runs that are one request each.
+/// Splits sorted blocks into runs of one request each.
 fn runs<'w, 'a>(wanted: &'w [Wanted<'a>]) -> Vec<&'w [Wanted<'a>]> {
     let mut runs = Vec::new();
     let mut first = 0;

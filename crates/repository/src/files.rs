@@ -31,7 +31,7 @@ impl Window {
 impl Sink for Window {
     fn write(&self, _: usize, begins: u64, bytes: &[u8]) -> std::io::Result<()> {
         let mut window = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        // A block may begin before the window, and end behind it.
+        // A block may begin before the window, and end after it.
         let first = self.begins.max(begins);
         let end = (self.begins + window.len() as u64).min(begins + bytes.len() as u64);
         if first < end {

@@ -24,7 +24,7 @@ impl FolderWriter {
         }
     }
 
-    /// Earlier backups that share nothing because they cannot be read, and why.
+    /// Earlier backups whose blocks cannot be shared because they cannot be read, and why.
     pub fn unshared(&self) -> &[String] {
         self.writer.unshared()
     }
@@ -37,7 +37,7 @@ impl FolderWriter {
         self.writer.wait()
     }
 
-    /// What was done so far.
+    /// The totals so far.
     pub fn totals(&self) -> Totals {
         self.writer.totals()
     }

@@ -23,7 +23,7 @@ impl Write for Memory {
     }
 }
 
-/// An object that is on its way: its name, its bytes, and where they are written again.
+/// An object that is arriving: its name, its bytes, and where they are written again.
 type Open = (String, Vec<u8>, Box<dyn Upload>);
 
 /// A stream from anywhere. Returns the number of its objects if it is whole.
@@ -45,7 +45,7 @@ pub fn stream(data: &[u8]) -> Option<usize> {
             Piece::Data { number, bytes } => {
                 if let Some((_, content, upload)) = open.get_mut(&number) {
                     content.extend_from_slice(bytes);
-                    // An empty frame is one that nothing is written of.
+                    // Nothing is written for an empty frame.
                     upload.write_all(bytes).ok()?;
                 }
             }
@@ -70,7 +70,7 @@ pub fn stream(data: &[u8]) -> Option<usize> {
     Some(count)
 }
 
-/// Whether bytes of an object come in a frame without any, which no writer makes.
+/// Whether the stream contains an empty data frame, which no writer produces.
 fn has_empty_frame(data: &[u8]) -> bool {
     data.windows(9)
         .any(|head| head[0] == 2 && head[5..] == [0; 4])

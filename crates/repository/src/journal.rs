@@ -20,7 +20,7 @@ use crate::seal::Seal;
 
 /// Folder of all journals.
 const PREFIX: &str = "binlogs/";
-/// Object that says what a journal is of.
+/// Object that describes the source of a journal.
 const ABOUT: &str = "about.json";
 const ABOUT_MAX: u64 = 1 << 20;
 /// Folder of the files of a journal.
@@ -42,7 +42,7 @@ pub struct Journal {
 pub struct Piece {
     /// First byte in the file.
     pub begins: u64,
-    /// The byte behind its last one.
+    /// The byte after its last one.
     pub ends: u64,
     object: String,
     size: u64,
@@ -53,11 +53,11 @@ pub struct Piece {
 pub struct JournalFile {
     /// Name of the file within the journal.
     pub name: String,
-    /// What it consists of, in order. Neighbours may overlap.
+    /// The pieces that it consists of, in order. Neighbours may overlap.
     pub pieces: Vec<Piece>,
-    /// Pieces whose bytes are in others as well.
+    /// Redundant pieces: their bytes are in others as well.
     pub spare: Vec<Piece>,
-    /// Bytes that are missing, from the first up to, and not with, the second: it cannot be read.
+    /// Missing bytes, as a half-open range. With a gap, the file cannot be read.
     pub gap: Option<(u64, u64)>,
 }
 
@@ -114,7 +114,7 @@ impl Repository {
 }
 
 impl Journal {
-    /// The journal of this name, which need not be there.
+    /// The journal of this name, which need not exist.
     ///
     /// # Errors
     /// No object can have such a name.
@@ -162,10 +162,10 @@ impl Journal {
         }
     }
 
-    /// Begins it.
+    /// Begins the journal.
     ///
     /// # Errors
-    /// It is there already, or the storage fails.
+    /// It exists already, or the storage fails.
     pub fn begin(&self, about: &[u8]) -> Result<(), RepositoryError> {
         let name = format!("{}{ABOUT}", self.prefix());
         let storage = self.repository.storage();
@@ -181,7 +181,7 @@ impl Journal {
         if found.iter().all(|file| file.gap.is_none()) {
             return Ok(found);
         }
-        // A listing that is made while pieces are replaced may have neither the old nor the new.
+        // A listing that is made while pieces are replaced may lack both the old and the new ones.
         self.listed("")
     }
 
@@ -217,10 +217,10 @@ impl Journal {
     }
 
     /// Adds what `source` holds, which must be the bytes from `begins` up to `ends` of the file.
-    /// They are there, all of them, when this returns.
+    /// All of them are stored when this returns.
     ///
     /// # Errors
-    /// The storage or the source fails, or the file has a name that no object can have.
+    /// The storage or the source fails, or the file's name cannot be the name of an object.
     pub fn append(
         &self,
         file: &str,
@@ -314,7 +314,7 @@ impl Journal {
         })
     }
 
-    /// Removes pieces whose bytes are in others as well.
+    /// Removes redundant pieces, whose bytes are in others as well.
     ///
     /// # Errors
     /// The storage fails.
@@ -337,7 +337,7 @@ pub struct JournalReader {
     decoder: Decoder,
     stored: Vec<u8>,
     block: Vec<u8>,
-    /// Bytes of the block that were given out.
+    /// Bytes of the block that were returned.
     taken: usize,
     /// The next byte of the file.
     at: u64,
@@ -391,8 +391,8 @@ impl JournalReader {
         })
     }
 
-    /// Looks for pieces that have taken the place of those that were known: an archive makes one
-    /// of many when a file is complete. Whether there are any.
+    /// Looks for pieces that have replaced the known ones: an archive merges them when a file is
+    /// complete. Returns whether there are any.
     fn find_others(&mut self) -> Result<bool, RepositoryError> {
         let listed = self.journal.listed(&format!("{}/", self.name))?;
         let found = listed.into_iter().find(|file| file.name == self.name);
@@ -401,7 +401,7 @@ impl JournalReader {
         };
         let left = file.pieces.into_iter();
         let left: VecDeque<Piece> = left.filter(|piece| piece.ends > self.at).collect();
-        // If the same ones are there still, one of them is damaged.
+        // If the same pieces are still there, one of them is damaged.
         let is_other = left.front() != self.tried.as_ref();
         self.pieces = left;
         self.block.clear();
@@ -409,7 +409,8 @@ impl JournalReader {
         Ok(is_other)
     }
 
-    /// Reads the next block, or finds where it is. `false`: there is none.
+    /// Reads the next block, or, if its piece is gone, finds the pieces that have replaced it.
+    /// `false`: there are no more.
     fn next_block(&mut self) -> Result<bool, RepositoryError> {
         let mut open = match self.current.take() {
             Some(open) => open,
@@ -448,7 +449,7 @@ impl JournalReader {
                 &mut self.block,
             )
             .map_err(|detail| damaged(&detail))?;
-        // What an overlapping piece before this one had is not given out again.
+        // Bytes that an overlapping earlier piece had are not returned again.
         let known = self.at.saturating_sub(open.place.1);
         self.taken = known.min(length as u64) as usize;
         open.place = (at + stored as u64, open.place.1 + length as u64);
@@ -476,7 +477,7 @@ impl Read for JournalReader {
     }
 }
 
-/// Whether an object is not there.
+/// Whether the error says that an object does not exist.
 fn is_gone(error: &RepositoryError) -> bool {
     matches!(error, RepositoryError::Storage(error) if error.kind() == StorageErrorKind::NotFound)
 }
@@ -535,11 +536,11 @@ mod tests {
             assert_eq!((after.pieces.len(), after.spare.len()), (1, 4));
             journal.remove(&after.spare).unwrap();
             assert!(text(&journal) == bytes);
-            // Who reads the pieces that are gone goes on with the one in their place.
+            // A reader of the pieces that are gone continues with their replacement.
             early.read_to_end(&mut found).unwrap();
             assert!(found == bytes);
 
-            // Damage is no other content.
+            // Damage is an error, never other content.
             let whole = &journal.files().unwrap()[0].pieces[0];
             let path = folder.path().join(&whole.object);
             let mut damaged = std::fs::read(&path).unwrap();

@@ -1,9 +1,9 @@
-//! How an encrypted repository is opened: by its key, or by the identity of somebody whom the key
-//! is wrapped for.
+//! How an encrypted repository is opened: with its key, or with the identity of somebody for whom
+//! the key is wrapped.
 //!
-//! Each wrapped key is an object of its own, named by its recipient. So recipients come and go by
-//! writing and deleting objects, which every storage does whole or not at all, and the description
-//! of the repository is never changed.
+//! Each wrapped key is an object of its own, named by its recipient. So recipients are added and
+//! removed by writing and deleting objects, which every storage does whole or not at all, and the
+//! description of the repository is never changed.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::seal::Key;
 /// Folder of the wrapped keys.
 pub const PREFIX: &str = "keys/";
 const SUFFIX: &str = ".age";
-/// A wrapped key has half a kilobyte.
+/// Upper limit for a wrapped key, which has about half a kilobyte.
 pub const WRAPPED_MAX: u64 = 64 << 10;
 
-/// What a repository is opened by.
+/// How a repository is opened.
 #[derive(Debug, Clone, Default)]
 pub enum Access {
-    /// Nothing: it is not encrypted.
+    /// Without a key: it is not encrypted.
     #[default]
     Plain,
     /// The key of an encrypted repository.
@@ -42,7 +42,7 @@ pub fn name_of(recipient: &str) -> String {
     format!("{PREFIX}{recipient}{SUFFIX}")
 }
 
-/// The recipients that a key is wrapped for, sorted.
+/// The recipients for whom the key is wrapped, sorted.
 pub fn all(storage: &dyn Storage) -> Result<Vec<String>, RepositoryError> {
     let objects = storage.list(PREFIX)?;
     let found = objects
@@ -51,13 +51,14 @@ pub fn all(storage: &dyn Storage) -> Result<Vec<String>, RepositoryError> {
     Ok(found.collect())
 }
 
-/// The recipient whose wrapped key an object of this name is. `None`: it is none.
+/// The recipient of the wrapped key in an object of this name. `None`: the object is not a wrapped
+/// key.
 pub fn recipient_of(name: &str) -> Option<String> {
     let name = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
     name.parse().ok().map(|known: Recipient| known.to_string())
 }
 
-/// The key that one of the identities opens, and whose check is this one.
+/// The key that one of the identities opens and that passes this check.
 pub fn open(
     storage: &Arc<dyn Storage>,
     identities: &[Identity],
@@ -95,7 +96,8 @@ pub fn open(
     }))
 }
 
-/// Wraps the key for a recipient. `existing` is what becomes of another key for the same one.
+/// Wraps the key for a recipient. `existing` says what happens to a key that is already wrapped for
+/// the same recipient.
 pub fn store(
     storage: &dyn Storage,
     key: &Key,

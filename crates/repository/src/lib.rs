@@ -1,13 +1,12 @@
 //! Backups on a storage, in blocks that they share.
 //!
-//! A [`Repository`] lies on any [`Storage`](refloat_store::storage::Storage). A backup is a set of
-//! files with what is to be known of them; the crate does not know what they hold. Each file is cut
-//! into blocks of up to [`BLOCK`] bytes, which are hashed, compressed, encrypted if the repository
-//! is, and written into packs. A block that an earlier backup has is not written again, so every
-//! backup is whole and costs what has changed. The format and the reasons are in
-//! `docs/design/repository.md`.
+//! A [`Repository`] is on any [`Storage`](refloat_store::storage::Storage). A backup is a set of
+//! files with a description; the crate does not know what they hold. Each file is cut into blocks
+//! of up to [`BLOCK`] bytes, which are hashed, compressed, encrypted if the repository is, and
+//! written into packs. A block that an earlier backup has is not written again, so every backup is
+//! whole and costs what has changed. The format and the reasons are in `docs/design/repository.md`.
 //!
-//! A backup is there once its manifest is, which is written last. Each block is checked by its hash
+//! A backup exists once its manifest does, which is written last. Each block is checked by its hash
 //! before a byte of it is used.
 //!
 //! Start with [`Repository`], [`BackupWriter`], [`Manifest`], [`fetch`].

@@ -15,7 +15,7 @@ pub struct PackInfo {
     pub size: u64,
 }
 
-/// A block, and the bytes of a file that it is.
+/// A block, and the range of a file that it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     /// First byte in the file.
@@ -68,7 +68,7 @@ pub struct FileEntry {
     pub path: String,
     /// Size in bytes.
     pub size: u64,
-    /// Its blocks by the bytes that they are. What no block covers is zeros.
+    /// Its blocks, in the order of the bytes that they cover. What no block covers is zeros.
     pub extents: Vec<Extent>,
 }
 
@@ -116,7 +116,7 @@ pub struct Manifest {
     pub began: u64,
     /// When it was complete, in seconds since 1970.
     pub ended: u64,
-    /// What its maker wants to know of it later.
+    /// What its maker recorded about it.
     pub about: BTreeMap<String, serde_json::Value>,
     /// How many files the backup has.
     pub files: u64,
@@ -126,9 +126,9 @@ pub struct Manifest {
     pub added: u64,
     /// Packs that it has blocks in, its own and those of earlier backups.
     pub packs: Vec<PackInfo>,
-    /// Size of the list of files, which lies in blocks itself: a line of JSON for each file.
+    /// Size of the list of files, which is itself stored in blocks: a line of JSON for each file.
     pub list_bytes: u64,
-    /// Blocks that the list of files lies in.
+    /// Blocks of the list of files.
     pub list: Vec<Extent>,
 }
 

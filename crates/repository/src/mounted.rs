@@ -15,13 +15,13 @@ use crate::files::Window;
 use crate::manifest::{FileEntry, Manifest, PackInfo};
 use crate::repository::Repository;
 
-/// Bytes of a file that are fetched at a time. Its blocks lie in as many packs as threads have
-/// written, so they are several requests, which are made at the same time. Of a file that is only
-/// looked at, one block is fetched.
+/// Bytes of a file that are fetched at a time. Its blocks are in as many packs as threads have
+/// written, so they take several requests, which are made at the same time. If only the beginning
+/// of a file is needed, a single block is fetched.
 const WINDOW: u64 = 8 * BLOCK as u64;
 
-/// Mounts the files of a backup at `root`. What is read has the hash that it was written with;
-/// anything else is an error.
+/// Mounts the files of a backup at `root`. Everything that is read is checked by its hash; a
+/// mismatch is an error.
 ///
 /// # Errors
 /// The list of files is damaged, or the storage fails.
@@ -78,10 +78,10 @@ struct BackupFile {
 }
 
 impl BackupFile {
-    /// Fetches the next bytes, up to a place where a block begins.
+    /// Fetches the next bytes, up to the beginning of a block.
     fn fetch(&mut self) -> Result<(), RepositoryError> {
         let (begin, size) = (self.at, self.entry.size);
-        // The last window goes before the next one comes: only one takes memory.
+        // Drops the old window before fetching the next, so that only one takes memory.
         let step = if std::mem::take(&mut self.window).is_empty() {
             BLOCK as u64
         } else {

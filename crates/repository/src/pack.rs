@@ -1,4 +1,4 @@
-//! Packs: objects that hold blocks, one after the other.
+//! Packs: objects that hold blocks, one after another.
 
 use std::io::Write as _;
 use std::time::{Duration, SystemTime};
@@ -12,8 +12,8 @@ use crate::seal::{Key, Seal};
 
 /// First bytes of each pack.
 const MAGIC: &[u8; 16] = b"refloat pack 1\r\n";
-/// A pack takes no further block once it has this many bytes: far below what a bucket takes as one
-/// object, and few enough that losing one at the end of a cut backup costs little.
+/// A pack takes no further blocks once it has this many bytes: far below what a bucket accepts as
+/// one object, and few enough that losing the last one of an interrupted backup costs little.
 pub const PACK_MAX: u64 = 1 << 30;
 
 /// Folder of the packs.
@@ -31,7 +31,7 @@ pub fn new_id() -> String {
     format!("{now:010x}{}", &random_id()[TIME..])
 }
 
-/// When the pack of this object was begun.
+/// When the pack with this object name was begun.
 pub fn begun(name: &str) -> Option<SystemTime> {
     let id = name.rsplit('/').next()?;
     let seconds = u64::from_str_radix(id.get(..TIME)?, 16).ok()?;
@@ -52,7 +52,7 @@ pub fn is_id(text: &str) -> bool {
 
 /// Name of the object of a pack.
 pub fn name_of(id: &str) -> String {
-    // The last digits are random: folders are filled evenly.
+    // The last digits are random, so folders fill evenly.
     format!("{PREFIX}{}/{id}", &id[id.len().saturating_sub(2)..])
 }
 
@@ -112,7 +112,7 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Makes the pack appear.
+    /// Publishes the pack.
     pub fn finish(self) -> Result<PackInfo, RepositoryError> {
         self.upload.finish()?;
         Ok(self.info)

@@ -12,11 +12,11 @@ use crate::pack::{PREFIX, begun, is_id, new_id};
 
 /// Folder of the objects.
 const WRITERS: &str = "writers/";
-/// A line of some 50 bytes for each pack of a gigabyte.
+/// Limit for such an object, which has a line of some 50 bytes for each pack of a gigabyte.
 const WRITER_MAX: u64 = 64 << 20;
 /// How often a writer renews its object.
 const RENEWED: Duration = Duration::from_secs(3600);
-/// A writer that has not renewed its object for this long was killed.
+/// A writer that has not renewed its object for this long is considered dead.
 const SILENT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Announces an active writer, until it is dropped.
@@ -30,7 +30,7 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Of a writer that may need these packs besides those that it begins.
+    /// Announces a writer that may need these packs besides those that it begins.
     pub fn begin(
         storage: &Arc<dyn Storage>,
         needs: impl Iterator<Item = String>,
@@ -45,12 +45,12 @@ impl Presence {
         Ok(new)
     }
 
-    /// Of a writer that may need every pack, because it does not know yet which ones.
+    /// Announces a writer that may need every pack, because it does not know yet which ones.
     pub fn of_all(storage: &Arc<dyn Storage>) -> Result<Self, RepositoryError> {
         Self::begin(storage, std::iter::once(PREFIX.to_owned()))
     }
 
-    /// Renews the announcement from time to time. If that fails, the writer learns at its end
+    /// Renews the announcement from time to time. If that fails, the writer finds out at its end
     /// whether something is missing.
     pub fn renew(&self) {
         let (last, now) = (self.renewed.load(Ordering::Relaxed), now());
@@ -92,14 +92,14 @@ pub struct Present {
 }
 
 impl Present {
-    /// Whether it may need a pack: it began it, or has named it.
+    /// Whether it may need a pack: it has begun or named the pack.
     pub fn needs(&self, pack: &str) -> bool {
         begun(pack).is_none_or(|begun| begun >= self.began)
             || self.needs.iter().any(|name| pack.starts_with(name))
     }
 }
 
-/// The writers that are at work. What a killed one has left is removed.
+/// The writers that are at work. Removes what killed ones have left.
 pub fn present(storage: &Arc<dyn Storage>) -> Result<Vec<Present>, RepositoryError> {
     let mut found = Vec::new();
     for object in storage.list(WRITERS)? {
@@ -108,7 +108,7 @@ pub fn present(storage: &Arc<dyn Storage>) -> Result<Vec<Present>, RepositoryErr
         }
         let text = match read_whole(storage, &object.name, WRITER_MAX) {
             Ok(text) => String::from_utf8_lossy(&text).into_owned(),
-            // It has ended.
+            // The writer has ended meanwhile.
             Err(error) if error.kind() == StorageErrorKind::NotFound => continue,
             Err(error) => return Err(error.into()),
         };

@@ -9,7 +9,7 @@ use crate::error::RepositoryError;
 use crate::keys::{self, Access};
 use crate::repository::{Repository, look};
 
-/// The recipients that the key of a repository is wrapped for, sorted. This needs no key.
+/// The recipients for whom the key of a repository is wrapped, sorted. This needs no key.
 ///
 /// # Errors
 /// There is no repository, or the storage fails.
@@ -19,8 +19,8 @@ pub fn recipients(storage: &dyn Storage) -> Result<Vec<String>, RepositoryError>
 }
 
 impl Repository {
-    /// Wraps the key of the repository for a recipient as well. For one that it is wrapped for
-    /// already, this makes it anew.
+    /// Wraps the key of the repository for a recipient as well. An existing wrapped key for the
+    /// same recipient is replaced.
     ///
     /// # Errors
     /// The repository is not encrypted, or the storage fails.
@@ -34,15 +34,15 @@ impl Repository {
         keys::store(&**self.storage(), key, recipient, Existing::Replace)
     }
 
-    /// Deletes the key that is wrapped for a recipient. What the recipient has read of the key
-    /// before stays known to it.
+    /// Deletes the key that is wrapped for a recipient. A recipient that has already read the key
+    /// still knows it.
     ///
-    /// `access` must open the repository without that recipient, also afterwards: so nobody locks
+    /// `access` must be able to open the repository without that recipient, so that nobody locks
     /// everyone out.
     ///
     /// # Errors
     /// There is no such recipient, `access` opens nothing without it, or the storage fails. Then
-    /// the wrapped key is there.
+    /// the wrapped key stays.
     pub fn remove_recipient(
         storage: &Arc<dyn Storage>,
         access: Access,

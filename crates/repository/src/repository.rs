@@ -23,7 +23,7 @@ pub(crate) const BACKUPS: &str = "backups/";
 const DESCRIPTION_MAX: u64 = 1 << 20;
 /// Manifests grow with their packs and their list: 3 MB for ten terabytes.
 pub(crate) const MANIFEST_MAX: u64 = 256 << 20;
-/// Digits and line feeds behind the JSON of a manifest.
+/// Digits and line feeds after the JSON of a manifest.
 const SUM: usize = 66;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -90,10 +90,10 @@ impl Repository {
         };
         let text = to_json(&description);
         let id = description.id;
-        // First, so that there is never a repository whose key nobody has.
+        // The keys come first, so that there is never a repository whose key nobody has.
         if let Some(key) = &key {
             for recipient in recipients {
-                // Two that begin at the same moment do not take each other's key away.
+                // If two begin at the same moment, neither removes the other's key.
                 keys::store(&*storage, key, recipient, Existing::Keep)?;
             }
         }
@@ -131,12 +131,12 @@ impl Repository {
         Ok(Self { storage, key, id })
     }
 
-    /// Identifies the repository, wherever it is moved.
+    /// Identifies the repository, even after it is moved.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The storage that it lies on.
+    /// The storage that it is on.
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
@@ -191,7 +191,7 @@ impl Repository {
             match self.backup(&label) {
                 Ok(manifest) => all.push(manifest),
                 Err(error @ RepositoryError::Damaged { .. }) => damaged.push((label, error)),
-                // It was removed meanwhile.
+                // The backup was removed meanwhile.
                 Err(RepositoryError::NoBackup { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -224,7 +224,7 @@ impl Repository {
         unproven(self.url(), &name, &text)
     }
 
-    /// Writes the manifest of a backup, which is then there.
+    /// Writes the manifest of a backup, which thereby exists.
     pub(crate) fn publish(&self, manifest: &Manifest) -> Result<(), RepositoryError> {
         let name = manifest_name(self.url(), &manifest.label)?;
         let mut text = to_json(manifest);
@@ -241,7 +241,7 @@ impl Repository {
         }
     }
 
-    /// Deletes the manifest of a backup, which is then gone. Its blocks are left to
+    /// Deletes the manifest of a backup, which thereby no longer exists. Its blocks are left to
     /// [`sweep`](crate::sweep).
     ///
     /// # Errors
@@ -262,7 +262,7 @@ impl Repository {
     }
 }
 
-/// The manifest in this object, whose checksum is not looked at: that takes the key.
+/// The manifest in this object. Its checksum is not checked, because that needs the key.
 pub(crate) fn unproven(url: &str, name: &str, text: &[u8]) -> Result<Manifest, RepositoryError> {
     let damaged = |detail: &str| RepositoryError::damaged(url, name, detail);
     let json = text.get(..text.len().saturating_sub(SUM));
@@ -283,8 +283,8 @@ pub(crate) fn described(storage: &Arc<dyn Storage>) -> Result<Option<Vec<u8>>, R
     }
 }
 
-/// What shows whether a key is that of the repository with this description. `None`: it is not
-/// encrypted.
+/// The value that shows whether a key belongs to the repository with this description. `None`: it
+/// is not encrypted.
 pub(crate) fn key_check(url: &str, text: &[u8]) -> Result<Option<String>, RepositoryError> {
     Ok(parse(url, text)?.key)
 }

@@ -1,9 +1,9 @@
 //! Encryption of blocks.
 //!
 //! AES-256-GCM with a key for each pack, derived from the repository's key and the pack's id by
-//! BLAKE3. The nonce is the place of the block in its pack, which is used once: packs are written
-//! from front to back and never changed. What a block is bound to (pack, place, length) is thereby
-//! part of its authentication: a block that was moved does not open.
+//! BLAKE3. The nonce is the offset of the block in its pack, which is used once: packs are written
+//! from front to back and never changed. A block is thereby bound to its pack, offset and length: a
+//! block that was moved does not open.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
@@ -26,7 +26,7 @@ impl Key {
         Self(bytes)
     }
 
-    /// Makes a key of the system's randomness.
+    /// Makes a random key.
     pub fn random() -> Self {
         let mut bytes = [0; 32];
         #[expect(
@@ -48,12 +48,12 @@ impl Key {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 
-    /// What blocks are named by: hashes under this key tell nothing of what is in them.
+    /// The key for naming blocks: hashes under it reveal nothing about their content.
     pub(crate) fn naming(&self) -> [u8; 32] {
         blake3::derive_key("refloat repository 2026: names of blocks", &self.0)
     }
 
-    /// A value that shows whether a key is the right one, and nothing of it.
+    /// A value that shows whether a key is the right one, without revealing it.
     pub(crate) fn check(&self) -> String {
         let check = blake3::derive_key("refloat repository 2026: check of the key", &self.0);
         blake3::Hash::from_bytes(check).to_hex()[..32].to_owned()
@@ -80,15 +80,15 @@ fn nonce(at: u64) -> Nonce {
 }
 
 impl Seal {
-    /// Encrypts the bytes of the block at this byte of the pack. Must be called once for each.
+    /// Encrypts the block at this offset of the pack. Must be called only once for each offset.
     ///
-    /// Fails for more bytes than the cipher takes, which no block has.
+    /// Fails for more bytes than the cipher can handle, which no block has.
     pub fn close(&self, at: u64, bytes: &mut Vec<u8>) -> Result<(), aws_lc_rs::error::Unspecified> {
         self.0
             .seal_in_place_append_tag(nonce(at), Aad::empty(), bytes)
     }
 
-    /// Decrypts them; an error if they are not those that were encrypted for this place.
+    /// Decrypts a block. Fails if the bytes are not what was encrypted for this offset.
     pub fn open(&self, at: u64, bytes: &mut Vec<u8>) -> Result<(), aws_lc_rs::error::Unspecified> {
         let length = self.0.open_in_place(nonce(at), Aad::empty(), bytes)?.len();
         bytes.truncate(length);

@@ -1,10 +1,10 @@
 //! A repository as one stream of bytes: for pipes, and for files that are carried elsewhere.
 //!
 //! The stream begins with [`MAGIC`]; then come frames, each with its kind, the number of an object
-//! and a length, all of them little-endian. Several objects may be on their way at a time. Each
-//! ends with its size and its hash. The last frame says how many objects there were, with a hash
-//! over what the frames before said of them: names, sizes, hashes. A stream without it was cut,
-//! wherever that was.
+//! and a length, all of them little-endian. Several objects may be in transit at a time. Each ends
+//! with its size and its hash. The last frame says how many objects there were, with a hash over
+//! what the earlier frames said about them: names, sizes, hashes. A stream without it was truncated
+//! somewhere.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,7 +21,7 @@ use crate::error::RepositoryError;
 const MAGIC: &[u8; 16] = b"refloat stream 1";
 /// Most bytes of one frame.
 const FRAME_MAX: usize = 4 << 20;
-/// Objects that may be on their way at a time. A writer has one for each of its threads.
+/// Objects that may be in transit at a time. A writer has one for each of its threads.
 const OPEN_MAX: usize = 1024;
 const URL: &str = "standard output";
 
@@ -41,7 +41,7 @@ struct State {
     ended: BTreeMap<String, u64>,
     /// Objects that were begun.
     begun: u32,
-    /// Over what frames have said of objects.
+    /// Hash over what the frames have said about objects.
     sum: blake3::Hasher,
     /// Something was begun and not ended, or written and deleted: the stream cannot be used.
     spoiled: bool,
@@ -58,7 +58,7 @@ impl State {
         head[5..].copy_from_slice(&(content.len() as u32).to_le_bytes());
         let written = out.write_all(&head).and_then(|()| out.write_all(content));
         if written.is_err() {
-            // What follows would end up in the middle of a frame.
+            // Anything that followed would end up in the middle of a frame.
             self.out = None;
         }
         if kind != DATA {
@@ -71,7 +71,7 @@ impl State {
 
 /// A storage that is written once, as a stream.
 ///
-/// It holds what was written, and gives nothing back.
+/// It knows what was written, but cannot read it back.
 pub struct StreamStorage {
     state: Arc<Mutex<State>>,
 }
@@ -104,7 +104,7 @@ impl StreamStorage {
     /// Writes the end, by which a reader knows that the stream is whole.
     ///
     /// # Errors
-    /// It cannot be written, or objects are missing that were begun.
+    /// It cannot be written, or objects that were begun are missing.
     pub fn finish(&self) -> Result<(), StorageError> {
         let mut state = lock(&self.state);
         let failed = failed("", "completing");
@@ -269,7 +269,7 @@ pub enum Piece<'a> {
     },
     /// Bytes of an object.
     Data { number: u32, bytes: &'a [u8] },
-    /// An object has ended, and is as it was written.
+    /// An object has ended, and arrived as it was written.
     End { number: u32 },
 }
 
@@ -298,7 +298,7 @@ impl<R: Read> StreamReader<R> {
     /// Begins to read.
     ///
     /// # Errors
-    /// It is no stream of this program.
+    /// It is not a stream of this program.
     pub fn begin(mut input: R) -> Result<Self, RepositoryError> {
         let mut magic = [0; MAGIC.len()];
         fill(&mut input, &mut magic)?;

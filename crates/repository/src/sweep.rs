@@ -1,10 +1,10 @@
 //! Removes what no backup needs, while other backups may be written.
 //!
 //! A writer names the packs that it may need in an object of its own, and a sweep names those that
-//! it is going to remove; each then looks for the other's object. Whoever comes later sees the
-//! other: the sweep spares the packs, or the writer does not share their blocks. A writer looks
-//! again once its manifest is written, and takes the manifest back if packs are gone or about to
-//! be.
+//! it is going to remove; each then looks for the other's object. Whoever comes second sees the
+//! other: either the sweep spares the packs, or the writer does not share their blocks. A writer
+//! looks again once its manifest is written, and removes the manifest again if packs are gone or
+//! about to be removed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,17 +30,18 @@ const SWEEP_MAX: u64 = 64 << 20;
 pub struct Swept {
     /// Bytes of the packs that were removed.
     pub bytes: u64,
-    /// Packs that no backup needs and that were left, because a backup is being written that may.
+    /// Packs that no backup needs, but that were left because a backup that is being written may
+    /// need them.
     pub spared: u64,
     /// Objects among the packs that are not packs. They were left alone.
     pub strangers: Vec<String>,
 }
 
 /// Removes packs that no backup has blocks in and that were begun at least this long ago, and what
-/// writers left behind that ended without finishing.
+/// writers that did not finish have left behind.
 ///
-/// A younger pack may belong to a backup that is being written. One that takes longer than `age`
-/// says that it is at work, and is spared.
+/// A younger pack may belong to a backup that is being written. A writer that takes longer than
+/// `age` announces itself, and its packs are spared.
 ///
 /// # Errors
 /// The storage fails, or a manifest cannot be read: then nothing was removed, because nobody knows
@@ -74,7 +75,7 @@ pub fn sweep(repository: &Repository, age: Duration) -> Result<Swept, Repository
             Existing::Keep,
         )?;
         let done = remove(repository, packs, &mut swept);
-        // Even after an error: what is gone is seen to be gone.
+        // Even after an error: what was removed is visibly gone, and needs no mark.
         storage.delete(&mark)?;
         done?;
     }
@@ -89,7 +90,7 @@ fn remove(
     swept: &mut Swept,
 ) -> Result<(), RepositoryError> {
     let storage = repository.storage();
-    // First the writers: one that ends meanwhile has made a backup before.
+    // The writers are read first: one that ends meanwhile has published its backup before.
     let writers = present(storage)?;
     let of_backups = needed(repository)?;
     packs.retain(|pack| !of_backups.contains(&pack.name));
@@ -125,15 +126,15 @@ pub fn doomed(storage: &Arc<dyn Storage>) -> Result<HashSet<String>, RepositoryE
     Ok(doomed)
 }
 
-/// The packs that are there, by the names of their objects, with their sizes.
+/// The existing packs, by the names of their objects, with their sizes.
 pub fn sizes(storage: &Arc<dyn Storage>) -> Result<HashMap<String, u64>, RepositoryError> {
     let objects = storage.list(PREFIX)?;
     let sizes = objects.into_iter().map(|object| (object.name, object.size));
     Ok(sizes.collect())
 }
 
-/// Whether the packs of a backup are there, and no sweep removes them: one that it shares may have
-/// been removed meanwhile.
+/// Checks that all packs of a backup exist, and that no sweep is removing them: a shared one may
+/// have been removed meanwhile.
 pub fn spared(storage: &Arc<dyn Storage>, manifest: &Manifest) -> Result<(), RepositoryError> {
     let doomed = doomed(storage)?;
     let mut names = manifest.packs.iter().map(|pack| name_of(&pack.id));

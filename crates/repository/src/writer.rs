@@ -18,7 +18,7 @@ use crate::repository::Repository;
 use crate::seal::Key;
 use crate::sweep::{doomed, sizes, spared};
 
-/// Blocks that wait for each thread.
+/// Blocks that may wait for each thread.
 const WAITING: usize = 4;
 
 /// A file of the backup that is being written.
@@ -54,14 +54,14 @@ struct Block {
 
 #[derive(Default)]
 struct State {
-    /// Packs that blocks may lie in: those of earlier backups, and behind them those of this one.
+    /// Packs that blocks may be in: those of earlier backups, followed by those of this one.
     packs: Vec<PackInfo>,
     /// Ids of the packs that were begun here.
     own: Vec<String>,
     extents: HashMap<FileId, Vec<Extent>>,
     /// The first error of a thread.
     error: Option<RepositoryError>,
-    /// Buffers to use again.
+    /// Buffers to reuse.
     spare: Vec<Vec<u8>>,
 }
 
@@ -69,7 +69,7 @@ struct Shared {
     repository: Repository,
     /// How hard blocks are compressed.
     level: i32,
-    /// Keeps sweeps from what it needs.
+    /// Protects what it needs from sweeps.
     presence: Presence,
     naming: Option<[u8; 32]>,
     known: Known,
@@ -89,7 +89,7 @@ impl Shared {
 
 /// Writes one backup. Threads share it.
 ///
-/// Dropped before it is finished, it takes back what it has written.
+/// If it is dropped before it is finished, it removes what it has written.
 pub struct BackupWriter {
     shared: Arc<Shared>,
     queue: Option<SyncSender<Block>>,
@@ -124,7 +124,8 @@ impl BackupWriter {
         let known = Known::default();
         let mut state = State::default();
         let shared = parents.iter().flat_map(|parent| &parent.packs);
-        // Before it looks for sweeps: whoever comes second sees the other one.
+        // The announcement comes before the look for sweeps, so that whoever comes second sees the
+        // other.
         let presence = Presence::begin(repository.storage(), shared.map(|pack| name_of(&pack.id)))?;
         let doomed = doomed(repository.storage())?;
         let there = sizes(repository.storage())?;
@@ -174,7 +175,7 @@ impl BackupWriter {
                     if let Err(error) = work(&shared, &blocks) {
                         shared.failed.store(true, Ordering::Relaxed);
                         shared.state().error.get_or_insert(error);
-                        // Whoever waits with a block must not wait for ever.
+                        // A caller that waits with a block must not wait forever.
                         while next(&blocks).is_some() {}
                     }
                 })
@@ -190,7 +191,7 @@ impl BackupWriter {
         })
     }
 
-    /// Earlier backups that share nothing because they cannot be read, and why.
+    /// Earlier backups whose blocks cannot be shared because they cannot be read, and why.
     pub fn unshared(&self) -> &[String] {
         &self.unshared
     }
@@ -214,7 +215,7 @@ impl BackupWriter {
         spare.unwrap_or_else(|| Vec::with_capacity(BLOCK))
     }
 
-    /// Adds the bytes of a file from `begins` on: at most [`BLOCK`], and best all of those up to
+    /// Adds the bytes of a file from `begins` on: at most [`BLOCK`], and ideally all bytes up to
     /// the next multiple of it. Waits while the threads have enough to do.
     ///
     /// # Errors
@@ -241,7 +242,7 @@ impl BackupWriter {
         Ok(())
     }
 
-    /// What was done so far.
+    /// The totals so far.
     pub fn totals(&self) -> Totals {
         Totals {
             bytes: self.shared.bytes.load(Ordering::Relaxed),
@@ -287,9 +288,8 @@ impl BackupWriter {
         };
         let storage = Arc::clone(self.shared.repository.storage());
         spared(&storage, &manifest)?;
-        // From here on nothing is taken back: a manifest may be there even if writing it has
-        // failed, when the connection was lost at the wrong moment. What nobody needs is swept
-        // later.
+        // From here on nothing is removed: the manifest may exist even if writing it has failed,
+        // because the connection was lost at the wrong moment. What nobody needs is swept later.
         let own = std::mem::take(&mut self.shared.state().own);
         match self.shared.repository.publish(&manifest) {
             Err(error @ RepositoryError::LabelTaken { .. }) => {
@@ -298,10 +298,11 @@ impl BackupWriter {
             }
             published => published?,
         }
-        // A sweep that looked for manifests before this one was there has said first what it
-        // removes, and has perhaps removed it already.
+        // A sweep that looked for manifests before this one existed has first announced what it
+        // removes, and may have removed it already.
         if let Err(error) = spared(&storage, &manifest) {
-            // Only what is certain: otherwise the backup is there, and whole as far as is known.
+            // Only if the loss is certain: otherwise the backup exists, and is complete as far as
+            // is known.
             if !matches!(
                 error,
                 RepositoryError::Swept { .. } | RepositoryError::Damaged { .. }
@@ -339,8 +340,8 @@ impl BackupWriter {
         Ok(())
     }
 
-    /// The list of files, a line of JSON for each. From here on only packs that they have blocks in
-    /// are the backup's, under new numbers.
+    /// The list of files, a line of JSON for each. From here on, only the packs with blocks of
+    /// these files belong to the backup, under new numbers.
     fn list(&self, files: Vec<(FileId, String, u64)>) -> Result<Vec<u8>, RepositoryError> {
         let mut state = self.shared.state();
         let mut packs = Vec::new();

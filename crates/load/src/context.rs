@@ -1,6 +1,6 @@
 //! State shared by the threads of one load.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -130,9 +130,8 @@ struct Lists {
     failures: Bounded<StatementFailure>,
     differences: Bounded<Difference>,
     paths: BTreeMap<&'static str, (WritePath, u64)>,
-    /// For each reason why first rows were not compared: the first such table, and how many there
-    /// are.
-    not_compared: BTreeMap<String, (String, u64)>,
+    /// For each reason why first rows were not compared: those tables.
+    not_compared: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// Totals over all threads.
@@ -403,8 +402,8 @@ impl Context {
     /// Records why the first rows of a table were not compared.
     pub fn note_not_compared(&self, table: &Table, reason: String) {
         let mut lists = self.lists();
-        let entry = lists.not_compared.entry(reason);
-        entry.or_insert_with(|| (table.label(), 0)).1 += 1;
+        let tables = lists.not_compared.entry(reason).or_default();
+        tables.insert(table.label());
     }
 
     /// Adds time that a worker was idle.
@@ -508,9 +507,12 @@ impl Context {
             not_compared: lists
                 .not_compared
                 .iter()
-                .map(|(reason, (table, count))| match count {
-                    1 => format!("table {table}: {reason}"),
-                    _ => format!("table {table} and {} more: {reason}", count - 1),
+                .filter_map(|(reason, tables)| {
+                    let table = tables.first()?;
+                    Some(match tables.len() {
+                        1 => format!("table {table}: {reason}"),
+                        count => format!("table {table} and {} more: {reason}", count - 1),
+                    })
                 })
                 .collect(),
         }

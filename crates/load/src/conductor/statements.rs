@@ -195,17 +195,27 @@ impl Conductor<'_> {
             | StatementKind::SetGtidPurged
             | StatementKind::Select
             | StatementKind::Maintenance => self.barrier(place, here),
-            StatementKind::AlterTable {
-                table,
-                renamed: None,
-            } => self.change_only(place, table, here),
+            StatementKind::AlterTable { table, .. } => self.alter_table(place, table, here),
             StatementKind::Index => self.change_index(place, here),
-            // A renamed table has a new name afterwards, or another table's old one.
-            StatementKind::AlterTable { table, .. } | StatementKind::Truncate { table } => {
-                self.change(place, Some(table), here)
-            }
+            StatementKind::Truncate { table } => self.change(place, Some(table), here),
             _ => self.change(place, None, here),
         }
+    }
+
+    fn alter_table(
+        &mut self,
+        place: &mut Place,
+        table: &ObjectName,
+        here: Here<'_>,
+    ) -> Result<(), LoadError> {
+        // The table may have a new name afterwards, or another table's old one. A column with a new
+        // name has it in the foreign keys of other tables, too.
+        let text = here.text.to_ascii_uppercase();
+        let renames = |word: &[u8]| memchr::memmem::find(&text, word).is_some();
+        if renames(b"RENAME") || renames(b"CHANGE") {
+            return self.change(place, Some(table), here);
+        }
+        self.change_only(place, table, here)
     }
 
     /// Runs a statement that creates or drops an index.

@@ -8,8 +8,8 @@ use refloat_schema::definition::without_auto_increment;
 use refloat_source::manifest::FileEntry;
 use refloat_source::namesake::is_namesake;
 use refloat_sqltext::{
-    CharsetFamily, ItemKind, LexMode, ObjectName, ScanOptions, Scanner, StatementKind, Step,
-    parse_set,
+    CharsetFamily, ItemKind, LexMode, ObjectName, ScanOptions, Scanner, StatementKind, Step, Token,
+    parse_set, tokens,
 };
 
 use super::Definitions;
@@ -172,9 +172,11 @@ impl<'a> Reader<'a> {
             self.found.all.insert(("view", new), view);
             return;
         }
+        let mode = self.mode;
         self.found.all.retain(|(kind, label), of| {
-            let named = || memchr::memmem::find(&of.text, &from.name).is_some();
-            *kind != "table" || !(*label == old || named())
+            let names = |token: Token| token.name(&of.text).as_ref() == Some(&from.name);
+            let is_named = || tokens(&of.text, mode).code().any(names);
+            *kind != "table" || !(*label == old || is_named())
         });
     }
 

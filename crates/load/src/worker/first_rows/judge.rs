@@ -1,29 +1,29 @@
 //! Judges first rows of a table that are not in it as the dump has them.
 //!
 //! A literal may be stored in another spelling: a member of an `ENUM` in another case, a time
-//! rounded to the seconds of its column. So rows that were not found are written to temporary
-//! tables as a sample is, and once more to the table itself as the dump's own `INSERT`, and only a
-//! row that is then stored otherwise ends the load.
+//! rounded to the seconds of its column. And a table may have triggers. So the rows are written to
+//! the table once more, as the dump's own `INSERT`, and rolled back. Only if the table then holds
+//! other rows than before is the write path to blame.
 
 use std::collections::HashMap;
-
-use refloat_digest::rows::cells;
-use refloat_sqltext::literal;
-use refloat_wire::Error;
+use std::time::Duration;
 
 use super::read_back::ReadBack;
 use super::sample::{Rows, Sample};
 use super::{Halt, Worker};
-use crate::chunk::{Chunk, Piece};
+use crate::chunk::{Chunk, Head, Piece};
 use crate::error::{LoadError, RowNotFound};
 use crate::options::WritePath;
+use crate::table::Table;
 use crate::writer::Attempt;
 
-/// Rows to judge.
+/// Rows that are tried one by one.
 const ROWS_MAX: usize = 200;
+/// After this, a time that the server takes from its clock is another one.
+const CLOCK_TICK: Duration = Duration::from_millis(1100);
 
 /// Rows in a table, by their hash.
-#[derive(Default)]
+#[derive(Default, PartialEq)]
 struct Multiset(HashMap<u128, u64>);
 
 impl Multiset {
@@ -33,13 +33,14 @@ impl Multiset {
 
     /// Removes one row; returns whether it was there.
     fn take(&mut self, row: u128) -> bool {
-        match self.0.get_mut(&row) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                true
-            }
-            _ => false,
+        let Some(count) = self.0.get_mut(&row) else {
+            return false;
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.0.remove(&row);
         }
+        true
     }
 }
 
@@ -55,22 +56,12 @@ impl Worker {
         if back.is_found(&mut self.link.conn)? {
             return Ok(true);
         }
-        let rows = match self.not_found(back) {
+        let held = match self.held(back, &back.before) {
             Err(Halt::Fatal(failed)) => return Err(failed),
-            rows => rows,
+            held => held,
         };
         self.link.conn.exec("ROLLBACK")?;
-        let judged = rows.and_then(|(rows, others)| {
-            let Some(rows) = rows else { return Ok(()) };
-            let sample = Sample {
-                chunk,
-                path,
-                shape: back.shape.clone(),
-                rows,
-            };
-            self.judge(&sample, back, others)
-        });
-        match judged {
+        match held.and_then(|held| self.judge(chunk, path, back, &held)) {
             Ok(()) => {}
             Err(Halt::Fatal(failed)) => return Err(failed),
             Err(Halt::Impossible(reason) | Halt::Refused(reason)) => {
@@ -80,115 +71,113 @@ impl Worker {
         Ok(false)
     }
 
-    /// The first rows that are not in the table, and the rows that are there instead.
-    fn not_found(&mut self, back: &ReadBack) -> Result<(Option<Rows>, Multiset), Halt> {
-        let chunk = &back.first;
-        let (mut others, mut count) = (Multiset::default(), 0);
-        back.read(&mut self.link.conn, &chunk.table.quoted(), &mut |row| {
-            others.add(row);
+    /// The rows that the table holds, other than those of `before`.
+    fn held(&mut self, back: &ReadBack, before: &[u128]) -> Result<Multiset, Halt> {
+        let (mut held, mut count) = (Multiset::default(), 0);
+        let table = back.first.table.quoted();
+        back.read(&mut self.link.conn, &table, &mut |row| {
+            held.add(row);
             count += 1;
         })?;
         if count == back.limit() {
             let reason = "the engine shows rows that others write meanwhile";
             return Err(Halt::Impossible(reason.to_owned()));
         }
-        for row in &back.before {
-            others.take(*row);
+        for row in before {
+            held.take(*row);
         }
-        let stamped = self.stamped(chunk)?;
-        let mut replaced = Vec::new();
-        back.each_row(&mut self.link.buffer, &mut |row| {
-            replaced.push(is_replaced(row, back, &stamped));
-        })
-        .map_err(Halt::Fatal)?;
-        let rows = back.rows.iter().zip(replaced);
-        let lacks: Vec<bool> = rows
-            .map(|(row, replaced)| !others.take(*row) && !replaced)
-            .collect();
-        if !lacks.contains(&true) {
-            return Ok((None, others));
-        }
-        let mode = chunk.session.lex_mode();
-        let (mut at, mut chosen) = (0, 0);
-        let rows = Rows::pick(chunk, &mut self.link.buffer, |text| {
-            let mut rows = Vec::new();
-            for row in chunk.form.bounds(text, mode) {
-                if chosen < ROWS_MAX && lacks.get(at) == Some(&true) {
-                    rows.push(row);
-                    chosen += 1;
-                }
-                at += 1;
-            }
-            (rows, chosen == ROWS_MAX)
-        })?;
-        Ok((Some(rows), others))
+        Ok(held)
     }
 
-    /// An error if the dump's own `INSERT` stores one of the rows otherwise than their write path
-    /// does, or than as a row that was in the table.
+    /// An error if the dump's own `INSERT` stores other rows than the table `held`.
     fn judge(
         &mut self,
-        sample: &Sample<'_>,
+        chunk: &Chunk,
+        path: WritePath,
         back: &ReadBack,
-        mut others: Multiset,
+        held: &Multiset,
     ) -> Result<(), Halt> {
-        self.try_both(sample)?;
-        let mut wrong = self.as_text(&sample.rows.all, back)?;
-        wrong.retain(|row| !others.take(*row));
-        if wrong.is_empty() {
+        let as_text = self.as_text(&back.first.pieces, back)?;
+        if as_text == *held {
             return Ok(());
         }
+        let sample = Sample {
+            chunk,
+            path,
+            shape: back.shape.clone(),
+            rows: self.not_held(back, held)?,
+        };
+        // This may tell the column and both values.
+        self.try_both(&sample)?;
+        self.link.ctx.cancel.sleep(CLOCK_TICK);
+        if self.as_text(&back.first.pieces, back)? != as_text {
+            let reason = "the same text is stored as something else each time";
+            return Err(Halt::Impossible(reason.to_owned()));
+        }
+        let mut wrong = &sample.rows.all;
         for row in &sample.rows.each {
-            let stored = self.as_text(row, back)?;
-            if stored.iter().any(|row| wrong.contains(row)) {
-                let error = LoadError::RowNotFound(Box::new(RowNotFound {
-                    file: row.source.to_string(),
-                    line: row.line,
-                    offset: row.offset,
-                    table: sample.chunk.table.label(),
-                    path: sample.path,
-                }));
-                return Err(Halt::Fatal(Attempt::Otherwise(Box::new(error))));
+            let stored = self.as_text(std::slice::from_ref(row), back)?;
+            if stored.0.keys().any(|row| !held.0.contains_key(row)) {
+                wrong = row;
+                break;
             }
         }
-        let reason = "the same text is stored as something else each time";
-        Err(Halt::Impossible(reason.to_owned()))
+        let error = LoadError::RowNotFound(Box::new(RowNotFound {
+            file: wrong.source.to_string(),
+            line: wrong.line,
+            offset: wrong.offset,
+            table: chunk.table.label(),
+            path,
+        }));
+        Err(Halt::Fatal(Attempt::Otherwise(Box::new(error))))
     }
 
-    /// What the table holds after the dump's own `INSERT` of some rows and did not hold before. The
-    /// rows are rolled back: unlike a temporary table, it may have triggers.
-    fn as_text(&mut self, rows: &Piece, back: &ReadBack) -> Result<Vec<u128>, Halt> {
-        let table = back.first.table.quoted();
-        let mut chunk = Chunk::new(back.first.head.clone());
-        chunk.push(rows.clone());
-        let (mut before, mut stored) = (Multiset::default(), Vec::new());
+    /// Some of the first rows that the table did not hold, as the dump has them.
+    fn not_held(&mut self, back: &ReadBack, held: &Multiset) -> Result<Rows, Halt> {
+        let chunk = &back.first;
+        let mode = chunk.session.lex_mode();
+        let (mut rows, mut chosen) = (back.rows.iter(), 0);
+        Rows::pick(chunk, &mut self.link.buffer, |text| {
+            let mut lacking = chunk.form.bounds(text, mode);
+            lacking.retain(|_| {
+                let lacks = rows.next().is_some_and(|row| !held.0.contains_key(row));
+                let choose = lacks && chosen < ROWS_MAX;
+                chosen += usize::from(choose);
+                choose
+            });
+            (lacking, chosen == ROWS_MAX)
+        })
+    }
+
+    /// What the table holds after the dump's own `INSERT` of some rows, and did not hold before.
+    /// They are rolled back.
+    fn as_text(&mut self, rows: &[Piece], back: &ReadBack) -> Result<Multiset, Halt> {
         self.link.conn.exec(ReadBack::ISOLATION)?;
         self.link.conn.exec("START TRANSACTION")?;
-        back.read(&mut self.link.conn, &table, &mut |row| before.add(row))?;
-        let written = self.write_as(&chunk, WritePath::Insert);
-        if matches!(written, Err(Halt::Fatal(_))) {
-            return written.map(|()| stored);
+        let stored = self.insert_and_look(rows, back);
+        // After a fatal error the connection may be in the middle of rows, and is given up.
+        if !matches!(stored, Err(Halt::Fatal(_))) {
+            let undone = self.link.conn.exec("ROLLBACK");
+            undone.map_err(|error| Halt::Fatal(Attempt::Wire(error)))?;
         }
-        back.read(&mut self.link.conn, &table, &mut |row| stored.push(row))?;
-        self.link.conn.exec("ROLLBACK")?;
-        written?;
-        stored.retain(|row| !before.take(*row));
-        Ok(stored)
+        stored
     }
 
-    /// Columns in which a NULL may become the time (`explicit_defaults_for_timestamp=0`).
-    fn stamped(&mut self, chunk: &Chunk) -> Result<Vec<String>, Error> {
-        let (database, table) = (literal(&chunk.table.db), literal(&chunk.table.name));
-        let found = self.link.conn.query(format!(
-            "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {database} \
-             AND TABLE_NAME = {table} AND DATA_TYPE = 'timestamp' AND IS_NULLABLE = 'NO'"
-        ))?;
-        Ok(found.texts(0).map(str::to_owned).collect())
+    fn insert_and_look(&mut self, rows: &[Piece], back: &ReadBack) -> Result<Multiset, Halt> {
+        let (head, layout) = (&back.first.head, &back.shape.layout);
+        let mut before = Vec::new();
+        let table = head.table.quoted();
+        back.read(&mut self.link.conn, &table, &mut |row| before.push(row))?;
+        // What the server warns of here is not in the table afterwards.
+        let trial = Table::trial(&head.table.db, &head.table.name, layout.clone());
+        let mut chunk = Chunk::new(Head {
+            table: trial.into(),
+            ..head.clone()
+        });
+        for row in rows {
+            chunk.push(row.clone());
+        }
+        self.write_as(&chunk, WritePath::Insert)?;
+        self.held(back, &before)
     }
-}
-
-/// Whether the server may put the time in place of a NULL in a column of `stamped`.
-fn is_replaced(row: &[u8], back: &ReadBack, stamped: &[String]) -> bool {
-    let mut values = back.columns().zip(cells(row));
-    values.any(|(column, value)| value.is_none() && stamped.contains(&column.name))
 }

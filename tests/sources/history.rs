@@ -126,7 +126,7 @@ fn a_past_that_no_server_takes_back_is_not_dumped() {
         panic!("{}", chain(&refused));
     };
     assert!(
-        reason.contains("the past of it.numbered") && hint.contains("--no-history"),
+        reason.contains("the history of it.numbered") && hint.contains("--no-history"),
         "{reason} {hint}"
     );
     assert!(!out.exists(), "nothing was written");

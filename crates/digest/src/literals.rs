@@ -3,6 +3,10 @@
 //! If it is not certain what a server makes of a literal, it has no value here, and the rows of its
 //! table are not compared.
 
+use std::fmt::Display;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
 use refloat_schema::columns::Column;
 use refloat_source::delimited::{Decode, Delimited};
 use refloat_sqltext::{
@@ -37,6 +41,12 @@ pub enum Domain {
     Text,
     /// Member names of an `ENUM` or `SET`.
     Names,
+    /// `UUID` of MariaDB.
+    Uuid,
+    /// `INET4` of MariaDB.
+    Inet4,
+    /// `INET6` of MariaDB.
+    Inet6,
 }
 
 /// A column of a dump's table that is compared.
@@ -94,6 +104,9 @@ impl LiteralColumn {
                 (Domain::Bytes, CellKind::Bytes)
             }
             "enum" | "set" => (Domain::Names, CellKind::Bytes),
+            "uuid" => (Domain::Uuid, CellKind::Bytes),
+            "inet4" => (Domain::Inet4, CellKind::Bytes),
+            "inet6" => (Domain::Inet6, CellKind::Bytes),
             "json" => (Domain::Text, CellKind::Json),
             // In a wide character set a blank is more than one byte.
             "char" if !(is_wide(own) && same) => (Domain::Text, CellKind::Blanks),
@@ -303,6 +316,9 @@ impl RowVisitor for Cells<'_> {
                     && is_time(&value[11..])
             }
             Domain::Time => is_time(value.strip_prefix(b"-").unwrap_or(value)),
+            Domain::Uuid => is_uuid(value),
+            Domain::Inet4 => is_shortest::<Ipv4Addr>(value),
+            Domain::Inet6 => is_shortest::<Ipv6Addr>(value),
         };
         self.keep(place, from, fits)
     }
@@ -435,6 +451,22 @@ fn is_number(text: &[u8]) -> bool {
         && std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok())
 }
 
+/// As the server writes it: in lower case, with four dashes.
+fn is_uuid(text: &[u8]) -> bool {
+    text.len() == 36
+        && text.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        })
+}
+
+/// Whether an address is written in the shortest way.
+fn is_shortest<A: FromStr + Display>(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    text.parse()
+        .is_ok_and(|address: A| address.to_string() == text)
+}
+
 /// `YYYY-MM-DD`.
 fn is_date(text: &[u8]) -> bool {
     text.len() == 10
@@ -504,6 +536,11 @@ mod tests {
             b"2020-01-02 03:04:05.6",
         );
         is("('-838:59:59')", Domain::Time, b"-838:59:59");
+        let uuid = "123e4567-e89b-12d3-a456-426655440000";
+        let text = format!("('{uuid}')");
+        is(&text, Domain::Uuid, uuid.as_bytes());
+        is("('2001:db8::1')", Domain::Inet6, b"2001:db8::1");
+        is("('192.0.2.1')", Domain::Inet4, b"192.0.2.1");
         is("(0x0aFF)", Domain::Bytes, b"\x0a\xff");
         is("(0xabc)", Domain::Bytes, b"\x0a\xbc");
         is("(b'101011100')", Domain::Bits, b"\x01\x5c");
@@ -529,6 +566,13 @@ mod tests {
             ("('5 ')", Domain::Integer),
             ("('abc')", Domain::Integer),
             ("('2020-1-2')", Domain::Date),
+            ("('123E4567-E89B-12D3-A456-426655440000')", Domain::Uuid),
+            ("('123e4567e89b12d3a456426655440000')", Domain::Uuid),
+            ("(0x123E4567E89B12D3A456426655440000)", Domain::Uuid),
+            ("('2001:DB8::1')", Domain::Inet6),
+            ("('2001:0db8::1')", Domain::Inet6),
+            ("(0x0A000001)", Domain::Inet4),
+            ("('192.0.2.1')", Domain::Inet6),
             ("(20200102)", Domain::Date),
             ("('10:00')", Domain::Time),
             ("(70)", Domain::Year),

@@ -190,7 +190,12 @@ impl Link {
                     code: warning.code,
                     message: warning.message,
                 }),
-                _ => return Err(Attempt::NotExact(warning.message)),
+                _ => {
+                    return Err(Attempt::NotExact(format!(
+                        "server error {} (as a warning): {}",
+                        warning.code, warning.message
+                    )));
+                }
             }
         }
         Ok(())

@@ -1,7 +1,5 @@
 //! Why a load stopped.
 
-use std::fmt;
-
 use refloat_run::settings::SettingsError;
 use refloat_run::{Cancel, Refusal};
 use refloat_source::cutter::ITEM_MAX;
@@ -15,9 +13,9 @@ use super::outcome::{LoadOutcome, OrphanRows, StatementFailure};
 /// Advice for a load that cannot be resumed.
 pub const START_OVER: &str = "Start over with --restart (and --replace for existing tables).";
 
-/// A value that a write path stores differently from what the dump has.
+/// A row that was sent to a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OtherValue {
+pub struct SentRow {
     /// The file of the dump.
     pub file: String,
     /// Line, from 1.
@@ -26,67 +24,21 @@ pub struct OtherValue {
     pub offset: u64,
     /// Database and table, as `db.table`.
     pub table: String,
+    /// The path that it was sent by.
+    pub path: WritePath,
+}
+
+/// A value that a write path stores differently from what the dump has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherValue {
+    /// The row that has it.
+    pub row: SentRow,
     /// The column whose value differs.
     pub column: String,
-    /// The path that stores another value.
-    pub path: WritePath,
     /// The value that the path stores, shortened.
     pub by_path: String,
     /// The value that the dump's own `INSERT` stores, shortened.
     pub as_text: String,
-}
-
-impl fmt::Display for OtherValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            file,
-            line,
-            offset,
-            table,
-            column,
-            path,
-            by_path,
-            as_text,
-        } = self;
-        write!(
-            f,
-            "{file}: line {line}, byte {offset}: column {column} of table {table} would hold \
-            {by_path} by {path}, but holds {as_text} by the dump's own INSERT (tried on temporary \
-            tables); none of these rows was written"
-        )
-    }
-}
-
-/// A row that is not in its table as the dump has it.
-#[derive(Debug)]
-pub struct RowNotFound {
-    /// The file of the dump.
-    pub file: String,
-    /// Line, from 1.
-    pub line: u64,
-    /// Byte of the decompressed text, from 0.
-    pub offset: u64,
-    /// Database and table, as `db.table`.
-    pub table: String,
-    /// The path that it was written by.
-    pub path: WritePath,
-}
-
-impl fmt::Display for RowNotFound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            file,
-            line,
-            offset,
-            table,
-            path,
-        } = self;
-        write!(
-            f,
-            "{file}: line {line}, byte {offset}: after its rows were written by {path}, table \
-            {table} did not hold this row as the dump's own INSERT stores it; they were rolled back"
-        )
-    }
 }
 
 /// Why a load stopped.
@@ -262,11 +214,20 @@ pub enum LoadError {
         table: String,
     },
     /// The first rows of a table would not be stored as the dump has them.
-    #[error("{0}")]
+    #[error(
+        "{}: line {}, byte {}: column {} of table {} would hold {} by {}, but holds {} by the \
+        dump's own INSERT (tried on temporary tables); none of these rows was written",
+        .0.row.file, .0.row.line, .0.row.offset, .0.column, .0.row.table, .0.by_path, .0.row.path,
+        .0.as_text
+    )]
     StoredOtherwise(Box<OtherValue>),
     /// The first rows of a table were not stored as the dump has them.
-    #[error("{0}")]
-    RowNotFound(Box<RowNotFound>),
+    #[error(
+        "{}: line {}, byte {}: after its rows were written by {}, table {} did not hold this row \
+        as the dump's own INSERT stores it; they were rolled back",
+        .0.file, .0.line, .0.offset, .0.path, .0.table
+    )]
+    RowNotFound(Box<SentRow>),
     /// A setting could not be journalled, changed or restored.
     #[error(transparent)]
     Settings(#[from] SettingsError),

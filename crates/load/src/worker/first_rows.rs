@@ -24,9 +24,9 @@ use refloat_schema::display::two_values;
 use refloat_sqltext::{InsertVerb, quote_ident};
 use refloat_wire::Error;
 
-use super::Worker;
-use crate::chunk::Chunk;
-use crate::error::{LoadError, OtherValue};
+use super::{Worker, is_exact};
+use crate::chunk::{Chunk, Piece};
+use crate::error::{LoadError, OtherValue, SentRow};
 use crate::form::Form;
 use crate::options::WritePath;
 use crate::table::{Compared, Kind, Table};
@@ -47,6 +47,9 @@ const TABLES: [&str; 2] = ["refloat_rows_by_path", "refloat_rows_as_text"];
 /// A stopped clock, in seconds since 1970, for values that the server takes from it.
 const STOP_CLOCK: &str = "SET SESSION timestamp = 1700000000";
 const START_CLOCK: &str = "SET SESSION timestamp = DEFAULT";
+
+/// Why a difference says nothing.
+const NEVER_THE_SAME: &str = "the same text is stored as something else each time";
 
 /// Why two ways of writing were not compared.
 enum Halt {
@@ -196,22 +199,12 @@ impl Worker {
 
     /// Compares what a path stores with what an `INSERT` stores.
     fn try_both(&mut self, sample: &Sample<'_>) -> Result<(), Halt> {
-        self.quietly(sample, |worker| {
-            match worker.differ(sample, &sample.rows, [sample.path, WritePath::Insert])? {
-                Some(_) => worker.try_again(sample),
-                None => Ok(()),
-            }
-        })
-    }
-
-    /// Does something with temporary tables, without any of it in the binary log.
-    fn quietly<T>(
-        &mut self,
-        sample: &Sample<'_>,
-        compare: impl FnOnce(&mut Self) -> Result<T, Halt>,
-    ) -> Result<T, Halt> {
         let quiet = self.keep_out_of_binlog(sample)?;
-        let looked = compare(self);
+        let looked = match self.differ(sample, &sample.rows, [sample.path, WritePath::Insert]) {
+            Ok(Some(_)) => self.try_again(sample),
+            Ok(None) => Ok(()),
+            Err(halt) => Err(halt),
+        };
         if quiet && !matches!(looked, Err(Halt::Fatal(_))) {
             self.link.conn.exec("SET SESSION sql_log_bin = 1")?;
         }
@@ -262,8 +255,7 @@ impl Worker {
         };
         let twice = [WritePath::Insert, WritePath::Insert];
         if self.differ(sample, &sample.rows, twice)?.is_some() {
-            let reason = "the same text is stored as something else each time";
-            return Err(Halt::Impossible(reason.to_owned()));
+            return Err(Halt::Impossible(NEVER_THE_SAME.to_owned()));
         }
         let mut place = &sample.rows.all;
         for row in &sample.rows.each {
@@ -273,12 +265,8 @@ impl Worker {
             }
         }
         Ok(Some(LoadError::StoredOtherwise(Box::new(OtherValue {
-            file: place.source.to_string(),
-            line: place.line,
-            offset: place.offset,
-            table: sample.chunk.table.label(),
+            row: sent(place, &sample.chunk.table, sample.path),
             column: found.column,
-            path: sample.path,
             by_path: found.by_path,
             as_text: found.as_text,
         }))))
@@ -291,21 +279,8 @@ impl Worker {
         rows: &Rows,
         ways: [WritePath; 2],
     ) -> Result<Option<Difference>, Halt> {
-        self.on_tables(sample, |worker, made, shape| {
-            worker.compare(sample, rows, ways, made, shape)
-        })
-    }
-
-    /// Does something with two new temporary tables.
-    fn on_tables<T>(
-        &mut self,
-        sample: &Sample<'_>,
-        act: impl FnOnce(&mut Self, &[String], &Shape) -> Result<T, Halt>,
-    ) -> Result<T, Halt> {
         let mut made = Vec::new();
-        let found = self
-            .make_tables(sample, &mut made)
-            .and_then(|shape| act(self, &made, &shape));
+        let found = self.compare(sample, rows, ways, &mut made);
         // After a fatal error the connection may be in the middle of rows, where no statement can
         // be sent.
         if !made.is_empty() && !matches!(found, Err(Halt::Fatal(_))) {
@@ -315,33 +290,16 @@ impl Worker {
         found
     }
 
-    /// Writes rows to a temporary table.
-    fn write_trial(
-        &mut self,
-        sample: &Sample<'_>,
-        rows: &Rows,
-        shape: &Shape,
-        (name, way): (&str, WritePath),
-    ) -> Result<(), Halt> {
-        let trial = Table::trial(&sample.chunk.table.db, name, Arc::clone(&shape.layout));
-        let chunk = sample.on(trial, shape, rows, way);
-        self.write_as(&chunk, way)
-    }
-
     /// Writes a chunk that is only looked at.
     fn write_as(&mut self, chunk: &Chunk, way: WritePath) -> Result<(), Halt> {
         let written = self.writers.by(way).write(&mut self.link, chunk);
-        let written = written.map_err(|failed| match failed {
+        let exact = written.and_then(|written| is_exact(chunk, written));
+        exact.map_err(|failed| match failed {
             Attempt::Wire(error) => error.into(),
             Attempt::NotExact(words) => Halt::Refused(words),
             Attempt::RowTooLarge { .. } => Halt::Refused("a row is too large".to_owned()),
             failed @ (Attempt::Source { .. } | Attempt::Otherwise(_)) => Halt::Fatal(failed),
-        })?;
-        if chunk.header.verb == InsertVerb::Insert && written.rows != chunk.rows {
-            let words = format!("{} rows of {} are stored", written.rows, chunk.rows);
-            return Err(Halt::Refused(words));
-        }
-        Ok(())
+        })
     }
 
     fn compare(
@@ -349,11 +307,12 @@ impl Worker {
         sample: &Sample<'_>,
         rows: &Rows,
         ways: [WritePath; 2],
-        made: &[String],
-        shape: &Shape,
+        made: &mut Vec<String>,
     ) -> Result<Option<Difference>, Halt> {
-        for table in TABLES.into_iter().zip(ways) {
-            self.write_trial(sample, rows, shape, table)?;
+        let shape = self.make_tables(sample, made)?;
+        for (name, way) in TABLES.into_iter().zip(ways) {
+            let trial = Table::trial(&sample.chunk.table.db, name, Arc::clone(&shape.layout));
+            self.write_as(&sample.on(trial, &shape, rows, way), way)?;
         }
         let given = shape.given();
         let values: Vec<String> = given.iter().map(|column| as_bytes(column)).collect();
@@ -405,6 +364,17 @@ impl Worker {
             made.push(name);
         }
         Ok(if like { shape.alike() } else { shape.plain() })
+    }
+}
+
+/// The first row of a piece that was sent to a table by a path.
+fn sent(piece: &Piece, table: &Table, path: WritePath) -> SentRow {
+    SentRow {
+        file: piece.source.to_string(),
+        line: piece.line,
+        offset: piece.offset,
+        table: table.label(),
+        path,
     }
 }
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::read_back::ReadBack;
 use super::sample::{Rows, Sample};
-use super::{Halt, Worker};
+use super::{Halt, NEVER_THE_SAME, Worker, sent};
 use crate::chunk::{Chunk, Head, Piece};
-use crate::error::{LoadError, RowNotFound};
+use crate::error::LoadError;
 use crate::options::WritePath;
 use crate::table::Table;
 use crate::writer::Attempt;
@@ -74,8 +74,7 @@ impl Worker {
     /// The rows that the table holds, other than those of `before`.
     fn held(&mut self, back: &ReadBack, before: &[u128]) -> Result<Multiset, Halt> {
         let (mut held, mut count) = (Multiset::default(), 0);
-        let table = back.first.table.quoted();
-        back.read(&mut self.link.conn, &table, &mut |row| {
+        back.read(&mut self.link.conn, &mut |row| {
             held.add(row);
             count += 1;
         })?;
@@ -111,8 +110,7 @@ impl Worker {
         self.try_both(&sample)?;
         self.link.ctx.cancel.sleep(CLOCK_TICK);
         if self.as_text(&back.first.pieces, back)? != as_text {
-            let reason = "the same text is stored as something else each time";
-            return Err(Halt::Impossible(reason.to_owned()));
+            return Err(Halt::Impossible(NEVER_THE_SAME.to_owned()));
         }
         let mut wrong = &sample.rows.all;
         for row in &sample.rows.each {
@@ -122,13 +120,7 @@ impl Worker {
                 break;
             }
         }
-        let error = LoadError::RowNotFound(Box::new(RowNotFound {
-            file: wrong.source.to_string(),
-            line: wrong.line,
-            offset: wrong.offset,
-            table: chunk.table.label(),
-            path,
-        }));
+        let error = LoadError::RowNotFound(Box::new(sent(wrong, &chunk.table, path)));
         Err(Halt::Fatal(Attempt::Otherwise(Box::new(error))))
     }
 
@@ -166,8 +158,7 @@ impl Worker {
     fn insert_and_look(&mut self, rows: &[Piece], back: &ReadBack) -> Result<Multiset, Halt> {
         let (head, layout) = (&back.first.head, &back.shape.layout);
         let mut before = Vec::new();
-        let table = head.table.quoted();
-        back.read(&mut self.link.conn, &table, &mut |row| before.push(row))?;
+        back.read(&mut self.link.conn, &mut |row| before.push(row))?;
         // What the server warns of here is not in the table afterwards.
         let trial = Table::trial(&head.table.db, &head.table.name, layout.clone());
         let mut chunk = Chunk::new(Head {

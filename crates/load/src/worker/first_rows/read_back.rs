@@ -104,11 +104,7 @@ impl ReadBack {
     }
 
     /// Hands over the first rows; returns `false` at one that is not certain.
-    pub fn each_row(
-        &self,
-        buffer: &mut Vec<u8>,
-        each: &mut dyn FnMut(&[u8]),
-    ) -> Result<bool, Attempt> {
+    fn each_row(&self, buffer: &mut Vec<u8>, each: &mut dyn FnMut(&[u8])) -> Result<bool, Attempt> {
         for piece in &self.first.pieces {
             let text = Link::read_piece(piece, buffer)?;
             if literals::each_row(text, &self.form, &self.columns, &self.targets, each).is_err() {
@@ -119,23 +115,19 @@ impl ReadBack {
     }
 
     /// The columns that a row of [`Self::each_row`] has values of, in order.
-    pub fn columns(&self) -> impl Iterator<Item = &Column> {
+    fn columns(&self) -> impl Iterator<Item = &Column> {
         let columns = self.shape.columns().zip(&self.targets);
         columns.filter_map(|(column, target)| target.map(|_| column))
     }
 
-    /// Reads the rows of a table with these columns.
-    pub fn read(
-        &self,
-        conn: &mut Connection,
-        table: &str,
-        each: &mut dyn FnMut(u128),
-    ) -> Result<(), Error> {
+    /// Reads the rows of the table, in these columns.
+    pub fn read(&self, conn: &mut Connection, each: &mut dyn FnMut(u128)) -> Result<(), Error> {
         let stored = self.columns().zip(&self.columns);
         let stored: Vec<String> = stored
             .map(|(column, read)| as_the_dump(column, read))
             .collect();
         let (stored, limit) = (stored.join(", "), self.limit());
+        let table = self.first.table.quoted();
         let select = format!("SELECT {stored} FROM {table} LIMIT {limit}");
         let (mut text, mut scratch) = (RowText::default(), Vec::new());
         conn.query_each(select, &mut |row| {
@@ -160,7 +152,7 @@ impl ReadBack {
         }
         if !there.is_empty() {
             let mut before = Vec::new();
-            self.read(conn, &table, &mut |row| before.push(row))?;
+            self.read(conn, &mut |row| before.push(row))?;
             self.before = before;
         }
         Ok(true)
@@ -177,7 +169,7 @@ impl ReadBack {
         let rows = self.before.iter().chain(&self.rows);
         rows.for_each(|row| expected.add(*row));
         let mut found = Sum::default();
-        self.read(conn, &self.first.table.quoted(), &mut |row| found.add(row))?;
+        self.read(conn, &mut |row| found.add(row))?;
         Ok(found == expected)
     }
 }

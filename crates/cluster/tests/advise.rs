@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use refloat_cluster::advise::{AdviseOptions, Effect, Mistake, MistakeKind, Suggestion, advise};
 use refloat_sandbox::NodeStart;
+use refloat_testkit::EXPIRED_CERTIFICATE;
 
 use pair::*;
 use well::{unseen, well, written};
@@ -138,16 +139,8 @@ fn streams(pair: &Pair) {
 
 /// A certificate in the option file has expired.
 fn certificates(pair: &Pair) {
-    const OVER: &str = "-----BEGIN CERTIFICATE-----\n\
-        MIIBFjCBvAIBATAKBggqhkjOPQQDAjAXMRUwEwYDVQQDDAxyZWZsb2F0LXRlc3Qw\n\
-        HhcNMjAwMTAxMDAwMDAwWhcNMjEwMTAxMDAwMDAwWjAXMRUwEwYDVQQDDAxyZWZs\n\
-        b2F0LXRlc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQnlO2E4eNbffyECfxd\n\
-        4HDhhofnuATDKHkyUtj56eJQYeq92pfe84OPGDdwJ2Wu9RpcMGMouqx1NRJtjiAz\n\
-        +X2WMAoGCCqGSM49BAMCA0kAMEYCIQD2Pvap8WSuMpaCJnD7lX27Cc88w5tGe5fx\n\
-        qWjdyqo9XgIhAL6TZkosysm8xzso92agNJZYMDl7ySzCAkd3DpFg5ln6\n\
-        -----END CERTIFICATE-----\n";
     let file = pair.joiner.datadir().join("over.pem");
-    fs::write(&file, OVER).unwrap();
+    fs::write(&file, EXPIRED_CERTIFICATE).unwrap();
     let _lines = Lines::add(pair.joiner, "[sst]\nssl-cert=over.pem");
     let words = "its certificate over.pem ended at Jan  1 00:00:00 2021 GMT: since then";
     let one = pair.finds(MistakeKind::Certificate, Effect::Unsafe, words);

@@ -25,6 +25,16 @@ pub mod systemd;
 /// How long a test waits for an expected event: a slow machine is no failure.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// A certificate that expired in 2021. Nobody uses it.
+pub const EXPIRED_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n\
+    MIIBFjCBvAIBATAKBggqhkjOPQQDAjAXMRUwEwYDVQQDDAxyZWZsb2F0LXRlc3Qw\n\
+    HhcNMjAwMTAxMDAwMDAwWhcNMjEwMTAxMDAwMDAwWjAXMRUwEwYDVQQDDAxyZWZs\n\
+    b2F0LXRlc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQnlO2E4eNbffyECfxd\n\
+    4HDhhofnuATDKHkyUtj56eJQYeq92pfe84OPGDdwJ2Wu9RpcMGMouqx1NRJtjiAz\n\
+    +X2WMAoGCCqGSM49BAMCA0kAMEYCIQD2Pvap8WSuMpaCJnD7lX27Cc88w5tGe5fx\n\
+    qWjdyqo9XgIhAL6TZkosysm8xzso92agNJZYMDl7ySzCAkd3DpFg5ln6\n\
+    -----END CERTIFICATE-----\n";
+
 /// Waits until a condition holds, and panics if it does not within two minutes.
 #[track_caller]
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {

@@ -1,5 +1,7 @@
 //! Parses recorded output of examinations, and examines this machine.
 
+use refloat_testkit::EXPIRED_CERTIFICATE;
+
 use super::super::candidate::Shown;
 use super::super::script::lines;
 use super::*;
@@ -110,17 +112,8 @@ fn a_machine_is_not_searched_for_a_guessed_data_directory() {
 
 #[test]
 fn a_certificate_that_is_over_is_seen() {
-    /// It expired in 2021, and nobody uses it.
-    const OVER: &str = "-----BEGIN CERTIFICATE-----\n\
-        MIIBFjCBvAIBATAKBggqhkjOPQQDAjAXMRUwEwYDVQQDDAxyZWZsb2F0LXRlc3Qw\n\
-        HhcNMjAwMTAxMDAwMDAwWhcNMjEwMTAxMDAwMDAwWjAXMRUwEwYDVQQDDAxyZWZs\n\
-        b2F0LXRlc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQnlO2E4eNbffyECfxd\n\
-        4HDhhofnuATDKHkyUtj56eJQYeq92pfe84OPGDdwJ2Wu9RpcMGMouqx1NRJtjiAz\n\
-        +X2WMAoGCCqGSM49BAMCA0kAMEYCIQD2Pvap8WSuMpaCJnD7lX27Cc88w5tGe5fx\n\
-        qWjdyqo9XgIhAL6TZkosysm8xzso92agNJZYMDl7ySzCAkd3DpFg5ln6\n\
-        -----END CERTIFICATE-----\n";
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("over.pem"), OVER).unwrap();
+    std::fs::write(folder.path().join("over.pem"), EXPIRED_CERTIFICATE).unwrap();
     let candidate = candidate(folder.path());
     let mut facts = NodeFacts::default();
     let options = "base_port = 1; socket.ssl_cert = over.pem; socket.ssl_ca = none.pem";

@@ -183,6 +183,9 @@ impl EventSink for PlainFace {
             }
             Event::Finished { outcome } => {
                 let how = match outcome.result {
+                    RunResult::Done if left_out(&outcome.summary) => {
+                        "done, without what was left out on purpose,"
+                    }
                     RunResult::Done => "done and proven",
                     RunResult::Failed => "failed",
                     // The command also started the cluster; only a node was refused.
@@ -216,6 +219,13 @@ impl EventSink for PlainFace {
         // A closed stderr must not fail the run.
         let _ = writeln!(io::stderr(), "{}", fit(&text, MESSAGE_WIDTH));
     }
+}
+
+/// Whether statements were left out because the user said so.
+fn left_out(summary: &serde_json::Value) -> bool {
+    summary["skipped"]["total"]
+        .as_u64()
+        .is_some_and(|total| total > 0)
 }
 
 /// The text to print for an event, and whether it is a warning, which are limited in number.

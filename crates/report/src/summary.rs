@@ -171,7 +171,7 @@ fn planned(page: &mut Page, plan: &LoadPlan) {
 
 fn headline(job: &str, outcome: &LoadOutcome, verified: Option<&VerifyOutcome>) -> String {
     let how = if outcome.proven && outcome.skipped.total > 0 {
-        "done and proven, without what was left out on purpose"
+        "done, without what was left out on purpose"
     } else if outcome.proven {
         "done and proven"
     } else if outcome.proof_failed() && only_uncounted(outcome) {

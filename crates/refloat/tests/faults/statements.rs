@@ -423,7 +423,9 @@ fn classes_of_statements_can_be_allowed_or_left_out() {
         desk.load_text(&text, shared(kind), &["--skip", "accounts"])
             .exits(0)
             .says("left out on purpose: 1")
-            .says(&format!("CREATE USER {user}"));
+            .says(&format!("CREATE USER {user}"))
+            .says("done, without what was left out on purpose")
+            .never_says("done and proven");
         assert_eq!(ask(shared(kind), &there), "0");
         desk.load_text(&text, shared(kind), &["--allow", "accounts", "--replace"])
             .exits(0)

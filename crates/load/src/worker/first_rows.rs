@@ -148,7 +148,7 @@ impl Worker {
             return Ok((WritePath::Insert, None));
         }
         let looked = self
-            .sample(chunk, path, shape.clone())
+            .sample(chunk, path, shape.clone(), compared.few)
             .and_then(|sample| self.try_both(&sample));
         match looked {
             Ok(()) => compared.any = true,
@@ -175,12 +175,13 @@ impl Worker {
         Ok((path, Some(first)))
     }
 
-    /// The rows of a chunk to compare.
+    /// The rows of a chunk to compare: all its first rows if they will not be read back.
     fn sample<'a>(
         &mut self,
         chunk: &'a Chunk,
         path: WritePath,
         shape: Shape,
+        follows_a_few: bool,
     ) -> Result<Sample<'a>, Halt> {
         let mut columns = shape.layout.columns.iter();
         // The temporary tables would consume numbers of the sequence.
@@ -189,11 +190,13 @@ impl Worker {
             let reason = format!("the default of column {name} is the next value of a sequence");
             return Err(Halt::Impossible(reason));
         }
+        let apart = if follows_a_few { FEW_ROWS } else { 0 };
+        let all = !ReadBack::is_possible(chunk, &shape) || chunk.table.expected() > apart;
         Ok(Sample {
             chunk,
             path,
             shape,
-            rows: Rows::of(chunk, &mut self.link.buffer)?,
+            rows: Rows::of(chunk, all, &mut self.link.buffer)?,
         })
     }
 
@@ -257,15 +260,20 @@ impl Worker {
         if self.differ(sample, &sample.rows, twice)?.is_some() {
             return Err(Halt::Impossible(NEVER_THE_SAME.to_owned()));
         }
-        let mut place = &sample.rows.all;
-        for row in &sample.rows.each {
-            if let Some(difference) = self.differ(sample, &Rows::only(row), ways)? {
-                (found, place) = (difference, row);
-                break;
+        let mut rows = sample.rows.clone();
+        while let Some(halves) = rows.halves(sample.chunk, &mut self.link.buffer)? {
+            let mut differing = None;
+            for half in halves {
+                if let Some(difference) = self.differ(sample, &half, ways)? {
+                    differing = Some((difference, half));
+                    break;
+                }
             }
+            let Some(differing) = differing else { break };
+            (found, rows) = differing;
         }
         Ok(Some(LoadError::StoredOtherwise(Box::new(OtherValue {
-            row: sent(place, &sample.chunk.table, sample.path),
+            row: sent(&rows.all, &sample.chunk.table, sample.path),
             column: found.column,
             by_path: found.by_path,
             as_text: found.as_text,

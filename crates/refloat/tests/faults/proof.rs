@@ -227,6 +227,56 @@ fn a_value_like_all_others_that_becomes_another_one_on_its_way_ends_the_load() {
     }
 }
 
+/// Rows that could not be told apart from others in the table, or not be rolled back, are not read
+/// back; all the first ones are written both ways instead.
+#[test]
+fn a_value_that_becomes_another_one_in_a_later_session_ends_the_load() {
+    let insert = |ids: std::ops::RangeInclusive<u32>| {
+        let rows: Vec<String> = ids.map(|id| format!("({id},'text {id:04}')")).collect();
+        format!("INSERT INTO t VALUES {};\n", rows.join(",\n"))
+    };
+    let table = |engine| format!("CREATE TABLE t (id INT, v VARCHAR(20)) ENGINE={engine};\n");
+    let later = "SET SESSION sql_mode = 'ANSI_QUOTES';\n";
+    let cases = [
+        table("InnoDB") + &insert(1..=4_000) + later + &insert(5_000..=9_000),
+        table("MyISAM") + &insert(5_000..=9_000),
+    ];
+    for &kind in crate::support::kinds() {
+        let server = shared(kind);
+        let bulk: (&[u8], &[u8], _, _) = (
+            b"\x09text 8000",
+            b"\x09text 8001",
+            "bulk",
+            "array-bound insert",
+        );
+        let bulk = kind.is_mariadb().then_some(bulk);
+        let load_data: (&[u8], &[u8], _, _) =
+            (b"\ttext 8000", b"\ttext 8001", "load-data", "LOAD DATA");
+        for (words, becomes, path, name) in [load_data].into_iter().chain(bulk) {
+            for (case, text) in cases.iter().enumerate() {
+                let text = dump(text);
+                let row = text.find("(8000,").unwrap();
+                let line = text[..row].matches('\n').count() + 1;
+                let desk = Desk::new();
+                let cutter = Cutter::changing(server, words, becomes);
+                let file = desk.file("dump.sql", &text);
+                let more = ["--threads", "1", "--durability", "relaxed", "--write-path"];
+                let mut command = desk.load_command(&file, &cutter.url(), &more);
+                command.arg(path);
+                finish(command).exits(4).says(&format!(
+                    "line {line}, byte {row}: column v of table {}.t would hold 'text 8001' by \
+                     {name}, but holds 'text 8000' by the dump's own INSERT",
+                    desk.db,
+                ));
+                assert!(cutter.has_cut(), "{kind}, {path}: nothing was changed");
+                let there = desk.ask(server, "SELECT COUNT(*) FROM @db.t WHERE id >= 5000");
+                assert_eq!(there, "0", "{kind}, {path}, {case}");
+                desk.ask(server, "DROP DATABASE @db");
+            }
+        }
+    }
+}
+
 /// What the dump's own `INSERT` stores counts, not how a literal is spelled: here the server finds
 /// a member of another case.
 #[test]

@@ -16,8 +16,10 @@ use crate::form::Form;
 const FIRST_ROWS: usize = 50;
 /// Bytes of their text, if there is more than one row.
 pub const FIRST_BYTES: usize = 256 << 10;
-/// Rows and bytes of text of all that are chosen.
-const ROWS: usize = 200;
+/// The same if all first rows are chosen (docs/design/load.md).
+const ALL_BYTES: usize = 64 << 10;
+/// Rows after them that are chosen at most, and bytes of text of all that are chosen.
+const LATER_ROWS: usize = 150;
 const BYTES: usize = 2 * FIRST_BYTES;
 /// Bytes of a chunk that are walked. A MiB takes up to 3 ms, while other writers of the
 /// table may wait.
@@ -184,6 +186,8 @@ pub struct Enough;
 /// Chooses rows from the pieces of a chunk, one piece after the other.
 #[derive(Default)]
 pub struct Chooser {
+    /// Number and bytes of first rows that are chosen whatever they hold.
+    first: (usize, usize),
     /// The kinds of the chosen rows, by position in the row.
     seen: Vec<u64>,
     /// The same for the current row.
@@ -195,17 +199,25 @@ pub struct Chooser {
     computes: bool,
     /// Rows and bytes of earlier pieces that were walked.
     walked: (usize, usize),
-    /// Rows and bytes that were chosen.
-    taken: (usize, usize),
+    /// Bytes of all rows that were chosen, and the number of those after the first.
+    taken: usize,
+    later: usize,
     /// The chosen rows of the current piece.
     chosen: Vec<Range<usize>>,
     done: bool,
 }
 
 impl Chooser {
-    /// A chooser that has chosen no row yet.
-    pub fn new() -> Self {
-        <Self as Default>::default()
+    /// A chooser of a sample, or of `all` first rows that fit and a sample of the rows after them.
+    pub fn new(all: bool) -> Self {
+        Self {
+            first: if all {
+                (usize::MAX, ALL_BYTES)
+            } else {
+                (FIRST_ROWS, FIRST_BYTES)
+            },
+            ..<Self as Default>::default()
+        }
     }
 
     /// Ranges of the chosen rows in the `text` of the next piece. Empty if the text cannot be read.
@@ -234,7 +246,7 @@ impl Chooser {
         for (seen, kinds) in self.seen.iter_mut().zip(&self.row) {
             *seen |= kinds;
         }
-        self.taken = (self.taken.0 + 1, self.taken.1 + range.len());
+        self.taken += range.len();
         self.chosen.push(range);
     }
 }
@@ -244,8 +256,8 @@ impl RowVisitor for Chooser {
 
     #[inline]
     fn begin_row(&mut self, at: usize) -> Result<(), Enough> {
-        let (rows, bytes) = self.taken;
-        if rows == ROWS || bytes >= BYTES || self.walked.1 + at >= WALK_BYTES {
+        let enough = self.later == LATER_ROWS || self.taken >= BYTES;
+        if enough || self.walked.1 + at >= WALK_BYTES {
             return Err(Enough);
         }
         self.row.clear();
@@ -316,11 +328,17 @@ impl RowVisitor for Chooser {
     #[inline]
     fn end_row(&mut self, end: usize) -> Result<(), Enough> {
         let row = self.start..end;
-        let first = self.walked.0 < FIRST_ROWS;
+        let (rows, bytes) = self.first;
+        let first = self.walked.0 < rows;
         self.walked.0 += 1;
-        let most = if first { FIRST_BYTES } else { BYTES };
-        let fits = self.taken.0 == 0 || self.taken.1 + row.len() <= most;
-        if fits && (first || (self.brings && !self.computes)) {
+        let fits = |most| self.taken == 0 || self.taken + row.len() <= most;
+        if first && fits(bytes) {
+            self.take(row);
+        } else if first {
+            // Only the rows before it are the first ones, as far as they go.
+            self.first.0 = FIRST_ROWS;
+        } else if fits(BYTES) && self.brings && !self.computes {
+            self.later += 1;
             self.take(row);
         }
         Ok(())
@@ -342,7 +360,10 @@ mod tests {
 
     /// The indexes of the chosen ones of rows that come in pieces of 1,000.
     fn chosen(rows: &[&str], mode: LexMode) -> Vec<usize> {
-        let mut chooser = Chooser::new();
+        chosen_by(Chooser::new(false), rows, mode)
+    }
+
+    fn chosen_by(mut chooser: Chooser, rows: &[&str], mode: LexMode) -> Vec<usize> {
         let mut found = Vec::new();
         for (number, piece) in rows.chunks(1_000).enumerate() {
             let text = piece.join(",");
@@ -410,6 +431,16 @@ mod tests {
     }
 
     #[test]
+    fn all_first_rows_are_chosen_as_far_as_they_fit() {
+        let text = |quote: &str| format!("({quote}{}{quote})", "a".repeat(ALL_BYTES / 1_500));
+        let [usual, other] = [text("'"), text("\"")];
+        let rows = rows(&usual, &[(2_500, &other), (2_600, &other)]);
+        let mut found = chosen_by(Chooser::new(true), &rows, LexMode::default());
+        assert_eq!(found.pop(), Some(2_500));
+        assert!(found.len() > 1_300 && found.into_iter().eq(0..ALL_BYTES / usual.len()));
+    }
+
+    #[test]
     fn a_sample_has_an_end() {
         let mode = LexMode::default();
         let large = format!("('{}')", "a".repeat(FIRST_BYTES / 10));
@@ -424,7 +455,11 @@ mod tests {
         };
         let rows: Vec<String> = (0..300).map(row).collect();
         let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-        assert!(chosen(&rows, mode).into_iter().eq(0..ROWS));
+        assert!(
+            chosen(&rows, mode)
+                .into_iter()
+                .eq(0..FIRST_ROWS + LATER_ROWS)
+        );
         assert!(chosen(&["no row"], mode).is_empty());
     }
 }

@@ -53,13 +53,21 @@ impl ReadBack {
     /// Makes the first query of the next transaction fix what it sees.
     pub const ISOLATION: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 
+    /// Whether rows of a chunk can be read back and then still be rolled back.
+    pub fn is_possible(chunk: &Chunk, shape: &Shape) -> bool {
+        let layout = &shape.layout;
+        // A rollback would use up numbers that rows need.
+        let numbered = |(index, column)| is_numbered(column) && !shape.targets.contains(&index);
+        chunk.header.verb == InsertVerb::Insert
+            && layout.transactional
+            && !layout.versioned
+            && !layout.columns.iter().enumerate().any(numbered)
+    }
+
     /// What the first rows of a chunk stand for; `None` if that is not certain, or if they cannot
     /// be told apart from others in the table.
     pub fn of(chunk: &Chunk, shape: Shape, buffer: &mut Vec<u8>) -> Result<Option<Self>, Attempt> {
-        if chunk.header.verb != InsertVerb::Insert
-            || shape.layout.versioned
-            || !shape.layout.transactional
-        {
+        if !Self::is_possible(chunk, &shape) {
             return Ok(None);
         }
         let mut columns = Vec::new();
@@ -73,12 +81,6 @@ impl ReadBack {
             None => Form::Tuples(chunk.session.lex_mode()),
             Some(rows) => Form::Delimited(rows.format.clone(), rows.decode.clone()),
         };
-        let given = |index: &usize| shape.targets.contains(index);
-        let mut all = shape.layout.columns.iter().enumerate();
-        // A rollback would use up numbers that rows need.
-        if all.any(|(index, column)| is_numbered(column) && !given(&index)) {
-            return Ok(None);
-        }
         let (first, rest) = split(chunk, buffer)?;
         if first.bytes > ROW_MAX {
             return Ok(None);

@@ -34,6 +34,7 @@ pub struct Shape {
 }
 
 /// Rows of a chunk, copied.
+#[derive(Clone)]
 pub struct Rows {
     /// One piece for each row, because what follows a row in its piece may be sent as text with it.
     pub each: Vec<Piece>,
@@ -42,10 +43,11 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Chooses rows of a chunk; `buffer` is for rows that have to be read from a file.
-    pub fn of(chunk: &Chunk, buffer: &mut Vec<u8>) -> Result<Self, Halt> {
+    /// Chooses rows of a chunk, the first ones `all` or only some; `buffer` is for rows that have to
+    /// be read from a file.
+    pub fn of(chunk: &Chunk, all: bool, buffer: &mut Vec<u8>) -> Result<Self, Halt> {
         let mode = chunk.session.lex_mode();
-        let mut chooser = Chooser::new();
+        let mut chooser = Chooser::new(all);
         Self::pick(chunk, buffer, |text| {
             let rows = chooser.choose(&chunk.form, text, mode);
             (rows, chooser.is_done())
@@ -106,12 +108,21 @@ impl Rows {
         Ok(Self { each, all })
     }
 
-    /// One of the rows.
-    pub fn only(row: &Piece) -> Self {
-        Self {
-            each: vec![row.clone()],
-            all: row.clone(),
+    /// The first and the second half of rows of a chunk; `None` if it is one row.
+    pub fn halves(&self, chunk: &Chunk, buffer: &mut Vec<u8>) -> Result<Option<[Self; 2]>, Halt> {
+        let text = Link::read_piece(&self.all, buffer).map_err(Halt::Fatal)?;
+        let bounds = chunk.form.bounds(text, chunk.session.lex_mode());
+        let (middle, end) = (bounds.len() / 2, bounds.len());
+        if middle == 0 || end != self.each.len() {
+            return Ok(None);
         }
+        let half = |which: Range<usize>| {
+            let each = self.each[which.clone()].to_vec();
+            let mut all = self.all.part(text, &bounds, which).0;
+            (all.offset, all.line) = (each[0].offset, each[0].line);
+            Self { each, all }
+        };
+        Ok(Some([half(0..middle), half(middle..end)]))
     }
 
     /// The pieces to write by a path.

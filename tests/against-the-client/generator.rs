@@ -63,7 +63,16 @@ pub fn combination(number: u64, mariadb: bool) -> Combination {
     let mut rng = Rng::new(number.wrapping_mul(0x5DEE_CE66));
     let all = settings(mariadb);
     let chosen = chosen(&all, number, &mut rng);
-    let session = Session::of(&chosen, &mut rng);
+    combined(number, &chosen, mariadb, rng)
+}
+
+/// Generates the combination with this number and these settings.
+pub fn combination_of(number: u64, chosen: &[Setting], mariadb: bool) -> Combination {
+    combined(number, chosen, mariadb, Rng::new(number))
+}
+
+fn combined(number: u64, chosen: &[Setting], mariadb: bool, mut rng: Rng) -> Combination {
+    let session = Session::of(chosen, &mut rng);
     let mut reset = String::new();
     for statement in &session.reset {
         reset.push_str(statement);
@@ -74,6 +83,7 @@ pub fn combination(number: u64, mariadb: bool) -> Combination {
         session,
         mariadb,
         table: format!("c{number}"),
+        every_type: chosen.len() == 1,
         text: String::new(),
     };
     maker.make();
@@ -260,6 +270,8 @@ struct Maker {
     session: Session,
     mariadb: bool,
     table: String,
+    /// Whether the table has a column of each type.
+    every_type: bool,
     text: String,
 }
 
@@ -278,14 +290,15 @@ impl Maker {
         let statements = self.rng.within(1, 4);
         let mut next = 1;
         for _ in 0..statements {
-            let form = if self.rng.chance(70) {
+            let form = if self.every_type || self.rng.chance(70) {
+                // No other form takes a value of each type.
                 0
             } else {
                 self.rng.within(1, 9)
             };
             self.rows(form, &columns, key, &mut next);
         }
-        if self.rng.chance(15) {
+        if !self.every_type && self.rng.chance(15) {
             let table = self.table.clone();
             self.say(&format!("ALTER TABLE {table} ADD COLUMN later INT"));
             self.rows(0, &columns, key, &mut next);
@@ -293,10 +306,14 @@ impl Maker {
     }
 
     fn columns(&mut self) -> Vec<Column> {
-        let kinds = kinds(self.mariadb);
-        (0..self.rng.within(2, 7))
-            .map(|number| {
-                let (kind, definition) = *self.rng.pick(&kinds);
+        let mut kinds = kinds(self.mariadb);
+        if !self.every_type {
+            let some = (0..self.rng.within(2, 7)).map(|_| *self.rng.pick(&kinds));
+            kinds = some.collect();
+        }
+        let kinds = kinds.into_iter().enumerate();
+        kinds
+            .map(|(number, (kind, definition))| {
                 let nullable = self.rng.chance(70);
                 Column {
                     name: format!("f{number}"),

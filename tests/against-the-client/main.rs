@@ -7,6 +7,7 @@
 
 mod corpus;
 mod generator;
+mod others;
 mod runner;
 mod sessions;
 

@@ -17,7 +17,8 @@ use refloat_tests::planned::planned_load;
 use refloat_tests::{chosen, slow};
 
 use crate::corpus;
-use crate::generator::{Combination, combination};
+use crate::generator::{Combination, combination, combination_of};
+use crate::others::other_settings;
 use crate::sessions::settings;
 
 /// The database for dumps that do not name one.
@@ -29,7 +30,9 @@ const COMBINATIONS_SECOND: u64 = 150;
 const COMBINATIONS_SLOW: u64 = 250;
 const COMBINATIONS_SLOW_SECOND: u64 = 150;
 /// How many combinations go into one dump.
-const TOGETHER: u64 = 25;
+const TOGETHER: usize = 25;
+/// The number of the first combination of settings that are not listed.
+const OTHERS: u64 = 1_000_000;
 /// How many combinations that the stock client rejects are loaded one by one, per server. More
 /// would take most of the run time.
 const REFUSED_ALONE: usize = 12;
@@ -91,7 +94,14 @@ pub fn all(kind: ServerKind) {
     };
     let alone = settings(kind.is_mariadb()).len() as u64;
     assert!(usual >= alone, "{kind}: not each of {alone} settings");
-    bench.combinations(first, asked.unwrap_or(usual));
+    let numbers = first..first + asked.unwrap_or(usual);
+    let all: Vec<_> = numbers
+        .map(|number| combination(number, kind.is_mariadb()))
+        .collect();
+    bench.combinations(&all);
+    if first == 0 {
+        bench.other_settings(asked.is_some() || slow());
+    }
     let failures = bench.failures.len();
     assert!(failures == 0, "{failures} failures on {kind}, listed above");
 }
@@ -159,22 +169,27 @@ impl Bench {
         }
     }
 
-    fn combinations(&mut self, first: u64, count: u64) {
+    /// Sets the variables that are not listed, each for itself or all at once.
+    fn other_settings(&mut self, each: bool) {
+        let mariadb = self.kind.is_mariadb();
+        let all = other_settings(self.server, mariadb);
+        let together = if each { 1 } else { all.len() };
+        let all = (OTHERS..).zip(all.chunks(together));
+        let all = all.map(|(number, some)| combination_of(number, some, mariadb));
+        self.combinations(&all.collect::<Vec<_>>());
+    }
+
+    fn combinations(&mut self, all: &[Combination]) {
         let mut refused_alone = REFUSED_ALONE;
         let (mut loaded, mut refused) = (0, 0);
-        let mut from = first;
-        while from < first + count {
-            let to = (from + TOGETHER).min(first + count);
-            let all: Vec<_> = (from..to)
-                .map(|number| combination(number, self.kind.is_mariadb()))
-                .collect();
-            from = to;
-            let text = together(&all);
+        let (from, count) = (all[0].number, all.len());
+        for all in all.chunks(TOGETHER) {
+            let text = together(all);
             let lines = match self.stock(&[], text.as_bytes()) {
                 Ok(()) => BTreeSet::new(),
                 Err(_) => self.refused_lines(&text),
             };
-            let (bad, good): (Vec<_>, Vec<_>) = with_lines(&all)
+            let (bad, good): (Vec<_>, Vec<_>) = with_lines(all)
                 .into_iter()
                 .partition(|(_, range)| lines.iter().any(|line| range.contains(line)));
             let good: Vec<Combination> = good.into_iter().map(|(one, _)| one.clone()).collect();
@@ -192,7 +207,7 @@ impl Bench {
                 if self.failures.len() == before {
                     let text = together(&good);
                     let failures = self.compare(text.as_bytes(), &ways(self.kind));
-                    let name = format!("combinations-{}-{}", good[0].number, to);
+                    let name = format!("combinations-{}", good[0].number);
                     self.fail(
                         &name,
                         text.as_bytes(),
@@ -206,11 +221,11 @@ impl Bench {
             refused_alone = refused_alone.saturating_sub(bad.len());
         }
         eprintln!(
-            "{}: {loaded} combinations from {first} on loaded by each path; {refused} that the stock client refuses",
+            "{}: {loaded} combinations from {from} on loaded by each path; {refused} that the stock client refuses",
             self.kind
         );
         assert!(
-            loaded as u64 * 3 > count * 2,
+            loaded * 3 > count * 2,
             "too few combinations that the stock client takes"
         );
     }

@@ -104,9 +104,13 @@ const VARIABLES: &[(&str, &str)] = &[
     ("net_write_timeout", "1"),
     ("old_alter_table", "1"),
     ("optimizer_prune_level", "0"),
+    ("optimizer_switch", "'index_merge=off'"),
     ("optimizer_search_depth", "0"),
     ("profiling", "0"),
+    ("query_prealloc_size", "16384"),
     ("rand_seed1", "17"),
+    ("rand_seed2", "17"),
+    ("range_alloc_block_size", "8192"),
     ("sort_buffer_size", "32768"),
     ("sql_auto_is_null", "1"),
     ("sql_big_selects", "0"),
@@ -138,6 +142,7 @@ const VARIABLES_MARIADB: &[(&str, &str)] = &[
     ("keep_files_on_create", "1"),
     ("log_warnings", "0"),
     ("max_recursive_iterations", "1"),
+    ("max_session_mem_used", "100000000"),
     ("max_statement_time", "20"),
     ("note_verbosity", "''"),
     ("old_mode", "'NO_DUP_KEY_WARNINGS_WITH_IGNORE'"),
@@ -145,6 +150,8 @@ const VARIABLES_MARIADB: &[(&str, &str)] = &[
     ("skip_parallel_replication", "1"),
     ("sql_if_exists", "1"),
     ("standard_compliant_cte", "0"),
+    ("storage_engine", "MyISAM"),
+    ("system_versioning_asof", "'2020-01-01 00:00:00'"),
     ("tx_isolation", "'SERIALIZABLE'"),
     ("updatable_views_with_limit", "NO"),
     ("use_stat_tables", "NEVER"),
@@ -179,7 +186,7 @@ const STATEMENTS: &[&str] = &[
 ];
 
 /// Variables without a default: there is nothing to restore.
-const NO_DEFAULT: &[&str] = &["insert_id", "last_insert_id", "rand_seed1"];
+const NO_DEFAULT: &[&str] = &["insert_id", "last_insert_id", "rand_seed1", "rand_seed2"];
 
 /// All settings that a server of this vendor has.
 pub fn settings(mariadb: bool) -> Vec<Setting> {

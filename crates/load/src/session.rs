@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use refloat_sqltext::{CharsetFamily, LexMode};
-use refloat_wire::{Connection, Error, Vendor};
+use refloat_wire::{Column, Connection, Error, Vendor};
 
 /// Variables that affect what an `INSERT` stores, exist on both vendors, and can be set by every
 /// account. Those that need a privilege (`sql_log_bin`, MySQL's `explicit_defaults_for_timestamp`,
@@ -181,7 +181,7 @@ impl Tracker {
         let parts: Vec<String> = self
             .names
             .iter()
-            .filter(|name| !start.variables.iter().any(|(known, _)| known == *name))
+            .filter(|name| !start.variables.iter().any(|known| known.name == **name))
             .map(|name| format!("SESSION `{name}` = DEFAULT"))
             .collect();
         (!parts.is_empty()).then(|| format!("SET {}", parts.join(", ")))
@@ -203,29 +203,42 @@ impl Tracker {
                 .map(|cell| String::from_utf8_lossy(cell).into_owned())
         };
         let database = text(0);
-        let mut variables: Vec<(String, Option<String>)> = names
+        let mut variables: Vec<Variable> = names
             .iter()
-            .enumerate()
-            .map(|(index, name)| ((*name).clone(), text(index + 1)))
+            .zip(1..)
+            .map(|(name, index)| Variable {
+                name: (*name).clone(),
+                value: text(index),
+                is_number: result.columns.get(index).is_some_and(Column::is_number),
+            })
             .collect();
         if force_binlog_off
-            && let Some(entry) = variables.iter_mut().find(|(name, _)| name == "sql_log_bin")
+            && let Some(one) = variables.iter_mut().find(|one| one.name == "sql_log_bin")
         {
-            entry.1 = Some("0".to_owned());
+            one.value = Some("0".to_owned());
         }
         Ok(Session::new(database, variables))
     }
+}
+
+/// A session variable and its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Variable {
+    name: String,
+    value: Option<String>,
+    /// Whether the server takes a number, and no text, for it.
+    is_number: bool,
 }
 
 /// The session state at some point of a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     pub database: Option<String>,
-    variables: Vec<(String, Option<String>)>,
+    variables: Vec<Variable>,
 }
 
 impl Session {
-    fn new(database: Option<String>, variables: Vec<(String, Option<String>)>) -> Self {
+    fn new(database: Option<String>, variables: Vec<Variable>) -> Self {
         Self {
             database,
             variables,
@@ -235,8 +248,8 @@ impl Session {
     fn get(&self, name: &str) -> Option<&str> {
         self.variables
             .iter()
-            .find(|(key, _)| key == name)
-            .and_then(|(_, value)| value.as_deref())
+            .find(|one| one.name == name)
+            .and_then(|one| one.value.as_deref())
     }
 
     /// Whether rows of system-versioned tables keep their row start and end times.
@@ -360,21 +373,29 @@ impl Session {
             "collation_connection" => 2,
             _ => 3,
         };
-        let mut variables: Vec<&(String, Option<String>)> = self.variables.iter().collect();
-        variables.sort_by_key(|(name, _)| order(name));
+        let mut variables: Vec<&Variable> = self.variables.iter().collect();
+        variables.sort_by_key(|one| order(&one.name));
         let parts: Vec<String> = variables
-            .iter()
-            .map(|(name, value)| match value {
-                None => format!("SESSION `{name}` = NULL"),
-                Some(value) => {
-                    let value = adjust(name, value);
-                    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-                        format!("SESSION `{name}` = {value}")
-                    } else {
-                        format!("SESSION `{name}` = {}", literal(&value))
+            .into_iter()
+            .map(
+                |Variable {
+                     name,
+                     value,
+                     is_number,
+                 }| match value {
+                    None => format!("SESSION `{name}` = NULL"),
+                    // MariaDB shows what it takes only as a keyword.
+                    Some(value) if name == "system_versioning_asof" && value == "DEFAULT" => {
+                        format!("SESSION `{name}` = DEFAULT")
                     }
-                }
-            })
+                    Some(value) if *is_number => {
+                        format!("SESSION `{name}` = {}", adjust(name, value))
+                    }
+                    Some(value) => {
+                        format!("SESSION `{name}` = {}", literal(&adjust(name, value)))
+                    }
+                },
+            )
             .collect();
         format!("SET {}", parts.join(", "))
     }
@@ -407,28 +428,22 @@ mod tests {
     use super::*;
 
     fn session() -> Session {
+        let variable = |(name, value): (&str, &str)| Variable {
+            name: name.to_owned(),
+            value: Some(value.to_owned()),
+            is_number: value == "0",
+        };
+        let variables = [
+            ("collation_connection", "utf8mb4_bin"),
+            ("character_set_connection", "utf8mb4"),
+            ("character_set_client", "utf8mb4"),
+            ("sql_mode", "NO_AUTO_VALUE_ON_ZERO"),
+            ("time_zone", "+00:00"),
+            ("foreign_key_checks", "0"),
+        ];
         Session::new(
             Some("shop".to_owned()),
-            vec![
-                (
-                    "collation_connection".to_owned(),
-                    Some("utf8mb4_bin".to_owned()),
-                ),
-                (
-                    "character_set_connection".to_owned(),
-                    Some("utf8mb4".to_owned()),
-                ),
-                (
-                    "character_set_client".to_owned(),
-                    Some("utf8mb4".to_owned()),
-                ),
-                (
-                    "sql_mode".to_owned(),
-                    Some("NO_AUTO_VALUE_ON_ZERO".to_owned()),
-                ),
-                ("time_zone".to_owned(), Some("+00:00".to_owned())),
-                ("foreign_key_checks".to_owned(), Some("0".to_owned())),
-            ],
+            variables.into_iter().map(variable).collect(),
         )
     }
 

@@ -86,6 +86,12 @@ pub struct Column {
 }
 
 impl Column {
+    /// Whether its values are numbers, sent as their text.
+    pub fn is_number(&self) -> bool {
+        // DECIMAL, TINY to DOUBLE, LONGLONG and INT24, NEWDECIMAL (`enum_field_types`).
+        matches!(self.type_code, 0..=5 | 8 | 9 | 246)
+    }
+
     /// A column with only a type, for parsing fuzzed bytes.
     pub(crate) fn of_type(type_code: u8) -> Self {
         Self {

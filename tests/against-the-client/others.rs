@@ -11,7 +11,10 @@ use crate::sessions::{Setting, settings};
 /// Variables that are not tested with another value, and why.
 const EXCEPTED: &[(&str, &str)] = &[
     ("default_master_connection", "names a replica's connection"),
-    ("enforce_storage_engine", "is listed in docs/against-the-client.md"),
+    (
+        "enforce_storage_engine",
+        "is listed in docs/against-the-client.md",
+    ),
     ("external_table_storage_engine", "needs another engine"),
     ("gtid_next", "is refused unless allowed"),
     ("innodb_ft_user_stopword_table", "needs a table"),

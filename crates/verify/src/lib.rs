@@ -313,7 +313,8 @@ fn pairs(options: &VerifyOptions, sides: &[Side; 2], outcome: &mut VerifyOutcome
             list.push(format!("rows of table {label}: {reason}"));
             continue;
         }
-        let pair = Pair::new(label, [a, *b], vendors);
+        let pair = Pair::new(label, [a, *b], vendors, options.relation);
+        outcome.not_compared.extend(pair.left_out.iter().cloned());
         outcome
             .rows_not_compared
             .extend(pair.untold.iter().cloned());

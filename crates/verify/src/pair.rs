@@ -8,6 +8,7 @@ use refloat_schema::definition::fingerprint;
 use refloat_source::manifest::{FieldLoad, TableEntry};
 use refloat_sqltext::quote_ident;
 
+use super::options::Relation;
 use super::other::OtherTable;
 use super::side::TableOf;
 
@@ -59,6 +60,8 @@ pub struct Pair {
     pub locked: bool,
     /// Columns that are not compared, and why.
     pub untold: Vec<String>,
+    /// The same where nothing can differ.
+    pub left_out: Vec<String>,
     /// How columns are compared, where not byte by byte.
     pub notes: Vec<String>,
 }
@@ -142,8 +145,14 @@ pub fn has_no_rows(table: &TableOf<'_>) -> bool {
 }
 
 impl Pair {
-    /// Pairs two tables of the same name. `vendors` are those of the first and second side.
-    pub fn new(label: String, tables: [TableOf<'_>; 2], vendors: [&str; 2]) -> Self {
+    /// Pairs two tables of the same name. `vendors` are those of the first and second side, and
+    /// `relation` tells where the second one's rows come from.
+    pub fn new(
+        label: String,
+        tables: [TableOf<'_>; 2],
+        vendors: [&str; 2],
+        relation: Relation,
+    ) -> Self {
         let [a, b] = tables;
         let servers = matches!(tables, [TableOf::Server(_), TableOf::Server(_)]);
         let across = vendors[0] != vendors[1];
@@ -155,7 +164,7 @@ impl Pair {
             TableOf::Dump(entry) => entry.history,
             TableOf::Other(_) => false,
         });
-        let mut notes = Vec::new();
+        let (mut notes, mut left_out) = (Vec::new(), Vec::new());
         let mut untold: Vec<String> = tables
             .iter()
             .flat_map(|table| match table {
@@ -206,10 +215,15 @@ impl Pair {
                 .iter()
                 .any(|own| own.name.eq_ignore_ascii_case(other.name))
             {
-                untold.push(format!(
+                let words = format!(
                     "column {} of table {label}: only the second has it",
                     other.name
-                ));
+                );
+                // Its server has made up the times of rows that were loaded without them.
+                let made_up = relation == Relation::MadeOfFirst
+                    && other.column.is_some_and(|column| column.period);
+                let list = if made_up { &mut left_out } else { &mut untold };
+                list.push(words);
             }
         }
         let [select_a, select_b] = selects;
@@ -239,6 +253,7 @@ impl Pair {
             same_ranges,
             locked,
             untold,
+            left_out,
             notes,
         }
     }

@@ -21,6 +21,8 @@ pub struct Column {
     pub data_type: String,
     /// Character set of a text column; empty for other types.
     pub charset: String,
+    /// Whether it tells when a row of a system-versioned table began or ended.
+    pub period: bool,
 }
 
 /// How a condition spells a value of a key column.
@@ -130,6 +132,7 @@ impl Described {
             load,
             data_type: self.column.data_type.clone(),
             charset: self.column.charset.clone().unwrap_or_default(),
+            period: self.period(),
         }
     }
 
@@ -178,6 +181,7 @@ pub(super) fn hidden_period(create: &[u8], all: &[Described]) -> Vec<Column> {
             load: None,
             data_type: "timestamp".to_owned(),
             charset: String::new(),
+            period: true,
         })
         .collect()
 }

@@ -4,6 +4,7 @@
 use crate::cutting_proxy::Cutter;
 use crate::held_load::{Held, ROWS};
 use crate::support::{BOTH, Desk, ask, dump, finish, shared, table};
+use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 
 /// How a proxy changes one text into another.
@@ -405,6 +406,29 @@ fn a_digest_reads_texts_in_the_modes_of_the_dump() {
         let mut verify = desk.refloat(["verify", "--database", &desk.db]);
         verify.arg(&file).arg(server.url());
         finish(verify).exits(4).says("DIFFERENT").says("NULL");
+        desk.ask(server, "DROP DATABASE @db");
+    }
+}
+
+/// The server makes up the times of rows that are loaded without them, and what the dump's session
+/// sees of the past is not what is loaded.
+#[test]
+fn a_digest_leaves_out_the_times_of_versioned_tables() {
+    let server = shared(ServerKind::MariaDb1011);
+    let text = dump(
+        "SET SESSION long_query_time = 0.5, SESSION system_versioning_asof = '2020-01-01';\n\
+         CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20)) WITH SYSTEM VERSIONING;\n\
+         INSERT INTO t VALUES (1,'a'),(2,'b');\n",
+    );
+    for path in ["auto", "load-data"] {
+        let desk = Desk::new();
+        let file = desk.file("dump.sql", &text);
+        let more = ["--verify", "digest", "--write-path", path];
+        desk.load(&file, server, &more)
+            .exits(0)
+            .says("column row_start of table ")
+            .says("done and proven");
+        assert_eq!(desk.rows(server, "t"), Some(2), "{path}");
         desk.ask(server, "DROP DATABASE @db");
     }
 }

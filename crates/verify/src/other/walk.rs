@@ -226,6 +226,9 @@ fn sql(
     input.cancel_flag(cancel.flag());
     let path = std::path::PathBuf::from(&*place.file);
     let mut items = Items::new(input, ends);
+    if place.may_be_open {
+        items.take_unterminated();
+    }
     for text in session {
         items.start_with(text.as_bytes());
     }

@@ -1,0 +1,2 @@
+CREATE TABLE t (id INT PRIMARY KEY);
+CREATE VIEW v AS SELECT id FROM t WHERE id > 1 -- a comment, and no delimiter

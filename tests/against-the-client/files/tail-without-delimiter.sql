@@ -1,0 +1,3 @@
+CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20));
+INSERT INTO t VALUES (1,'a'),(2,NULL);
+INSERT INTO t VALUES (3,'without a delimiter')

@@ -277,11 +277,11 @@ impl Session {
             || self.has_mode("TRADITIONAL")
     }
 
-    /// The `sql_mode` of a writer without its strictness: the dump's own, but with dates kept as
-    /// they are.
+    /// The `sql_mode` of a writer without its strictness, as a literal: the dump's own, but with
+    /// dates kept as they are.
     pub fn lenient_mode(&self) -> String {
         let mode = self.get("sql_mode").unwrap_or_default();
-        with_words(mode, &["ALLOW_INVALID_DATES"])
+        literal(&with_words(mode, &["ALLOW_INVALID_DATES"]))
     }
 
     /// Whether a literal of the dump means exactly its bytes. If the connection's character set
@@ -340,8 +340,8 @@ impl Session {
             format!(", SESSION time_zone = {}", literal(zone))
         });
         format!(
-            "SET NAMES utf8mb4, SESSION sql_mode = '{}', SESSION foreign_key_checks = 0{zone}",
-            mode.join(",")
+            "SET NAMES utf8mb4, SESSION sql_mode = {}, SESSION foreign_key_checks = 0{zone}",
+            literal(&mode.join(","))
         )
     }
 
@@ -349,7 +349,7 @@ impl Session {
     /// server accepts in no other way. It changes nothing else: some variables cannot be set in an
     /// open transaction (MySQL's `explicit_defaults_for_timestamp`).
     pub fn lenient_set(&self) -> String {
-        format!("SET SESSION sql_mode = {}", literal(&self.lenient_mode()))
+        format!("SET SESSION sql_mode = {}", self.lenient_mode())
     }
 
     /// The `SET SESSION` that returns the writer to strict mode.

@@ -106,8 +106,8 @@ impl Link {
     ) -> Result<Written, Attempt> {
         let computed = self.computed_columns(chunk);
         let prefix = if computed > 0 {
-            let mode = chunk.session.lenient_mode().replace('\'', "''");
-            format!("SET STATEMENT sql_mode = '{mode}', max_error_count = {WARNINGS_MAX} FOR ")
+            let mode = chunk.session.lenient_mode();
+            format!("SET STATEMENT sql_mode = {mode}, max_error_count = {WARNINGS_MAX} FOR ")
         } else {
             String::new()
         };

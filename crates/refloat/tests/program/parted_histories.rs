@@ -225,8 +225,13 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
 fn nodes_that_differ_are_named(place: &Place) {
     let verify = |more: &[&str]| place.run(&["verify"], more);
     for how in [&[][..], &["--quick"]] {
-        let said = verify(how).exits(0).stdout;
+        let run = verify(how).exits(0);
+        let said = run.stdout;
         assert!(said.contains("all nodes hold the same"), "{said}");
+        for at in [1, 2] {
+            let note = format!("comparing {} with {}", place.name(at), place.name(0));
+            assert!(run.stderr.contains(&note), "{}", run.stderr);
+        }
     }
     place.ask(2, "SET SESSION wsrep_on = OFF; UPDATE app.t SET v = 'other' WHERE id = 200; CREATE TABLE app.only (id INT PRIMARY KEY)");
     for how in [&[][..], &["--quick"]] {

@@ -52,31 +52,36 @@ pub fn other_settings(server: &Instance, mariadb: bool) -> Vec<Setting> {
     let mut without = Vec::new();
     for name in all.texts(0).filter(|name| !known.contains(name)) {
         match value(server, name) {
-            None => {}
-            Some(Some(value)) => found.push(Setting::Variable(name.to_owned().leak(), value)),
-            Some(None) => without.push(name.to_owned()),
+            Ok(Some(value)) => found.push(Setting::Variable(name.to_owned().leak(), value)),
+            Ok(None) => without.push(name.to_owned()),
+            Err(IsGlobal) => {}
         }
     }
     assert!(without.is_empty(), "no value changes {without:?}");
     found
 }
 
-/// A value that changes a variable; `None` if it has none for the session.
-fn value(server: &Instance, name: &str) -> Option<Option<&'static str>> {
+/// A session has no value of its own.
+struct IsGlobal;
+
+/// A value that changes a variable.
+fn value(server: &Instance, name: &str) -> Result<Option<&'static str>, IsGlobal> {
     // What was set must not affect the next one.
     let mut conn = servers::connect(server);
     let shown = format!("SELECT @@SESSION.{name}");
-    let before = conn.query(&shown).ok()?.rows;
+    let before = conn.query(&shown).map_err(|_| IsGlobal)?.rows;
     for value in VALUES {
         match conn.exec(format!("SET SESSION {name} = {value}")) {
             Ok(_) => match conn.query(&shown) {
                 Ok(now) if now.rows == before => {}
-                _ => return Some(Some(value)),
+                _ => return Ok(Some(value)),
             },
             // Global, or read-only.
-            Err(error) if matches!(error.server_code(), Some(1229 | 1238 | 1621)) => return None,
+            Err(error) if matches!(error.server_code(), Some(1229 | 1238 | 1621)) => {
+                return Err(IsGlobal);
+            }
             Err(_) => {}
         }
     }
-    Some(None)
+    Ok(None)
 }

@@ -286,15 +286,16 @@ impl Context {
     }
 
     /// Reads the warnings of the last statement on `conn` and records those that concern the data.
+    /// Returns `false` if there may be others, hidden behind notes about computed values.
     pub fn judge(
         &self,
         conn: &mut Connection,
         table: &Table,
         verb: InsertVerb,
         ok: &OkInfo,
-    ) -> Result<(), refloat_wire::Error> {
+    ) -> Result<bool, refloat_wire::Error> {
         if ok.warnings == 0 || table.is_trial() {
-            return Ok(());
+            return Ok(true);
         }
         // Deprecated notation says nothing about a row: MySQL warns about each value that names an
         // old character set.
@@ -304,16 +305,17 @@ impl Context {
                 || (code == NO_TEXT && bytes)
                 || (verb == InsertVerb::InsertIgnore && code == DUPLICATE_ENTRY)
         };
-        let warnings = conn.warnings()?;
-        if warnings.len() < usize::from(ok.warnings) {
+        let mut warnings = conn.warnings()?;
+        let all = warnings.len();
+        warnings.retain(|warning| !table.is_of_computed(warning));
+        if warnings.len() < all && ok.warnings == u16::MAX {
+            return Ok(false);
+        }
+        if all < usize::from(ok.warnings) {
             self.warn(LoadWarning {
                 about: table.label(),
                 code: 0,
-                message: format!(
-                    "of {} warnings the server kept {}",
-                    ok.warnings,
-                    warnings.len()
-                ),
+                message: format!("of {} warnings the server kept {all}", ok.warnings),
             });
         }
         let telling = warnings
@@ -326,7 +328,7 @@ impl Context {
                 message: warning.message,
             });
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Records a warning.

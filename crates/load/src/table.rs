@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use refloat_run::progress::TableProgress;
 use refloat_schema::columns::{Column, ColumnClass, Layout};
 use refloat_sqltext::quote_ident;
+use refloat_wire::Warning;
 
 use super::deferral::Deferral;
 
@@ -58,6 +59,8 @@ pub struct Table {
     plain: AtomicBool,
     /// Set once it turns out to hold dates that can only be sent as text, mostly zero dates.
     spelled_dates: AtomicBool,
+    /// Set once the server notes that it rounds what it computes for its rows.
+    rounds: AtomicBool,
     /// The kinds of rows whose first ones were compared.
     compared: Mutex<Compared>,
     /// Whether rows are written there only to be examined.
@@ -101,6 +104,7 @@ impl Table {
             built: AtomicU64::new(0),
             plain: AtomicBool::new(false),
             spelled_dates: AtomicBool::new(false),
+            rounds: AtomicBool::new(false),
             compared: Mutex::default(),
             trial: false,
         }
@@ -353,6 +357,34 @@ impl Table {
 
     /// Whether its rows go as the dump's own text.
     pub fn is_plain(&self) -> bool {
-        self.plain.load(Ordering::Relaxed)
+        self.plain.load(Ordering::Relaxed) || self.notes_per_row() > 0
+    }
+
+    /// Whether a warning is only about a value that the server computes: it notes every product
+    /// that has more decimals than its generated column, and the like. So says the name of the
+    /// column in its message; the language of the rest is the session's.
+    pub fn is_of_computed(&self, warning: &Warning) -> bool {
+        let is_named = |column: &Column| warning.message.contains(&format!("'{}'", column.name));
+        let found = warning.level == "Note"
+            && self.layout().is_some_and(|layout| {
+                let mut computed = layout.columns.iter().filter(|column| column.generated);
+                computed.any(is_named)
+            });
+        if found {
+            self.rounds.store(true, Ordering::Relaxed);
+        }
+        found
+    }
+
+    /// Notes that the server may make about a row that it takes as it is. Statements are kept short
+    /// enough for the server to keep all of them.
+    pub fn notes_per_row(&self) -> u64 {
+        if !self.rounds.load(Ordering::Relaxed) {
+            return 0;
+        }
+        self.layout().map_or(0, |layout| {
+            let computed = layout.columns.iter().filter(|column| column.generated);
+            computed.count() as u64
+        })
     }
 }

@@ -39,6 +39,8 @@ mod engines;
 mod events;
 #[path = "faults/existing_objects.rs"]
 mod existing_objects;
+#[path = "faults/exit_codes.rs"]
+mod exit_codes;
 #[path = "faults/file_modes.rs"]
 mod file_modes;
 #[path = "faults/flags.rs"]

@@ -53,7 +53,7 @@ CREATE TABLE `orders` (
 
 LOCK TABLES `orders` WRITE;
 /*!40000 ALTER TABLE `orders` DISABLE KEYS */;
-INSERT INTO `orders` (`id`, `uuid`, `note`, `detail`, `total`, `at`) VALUES (1000,_binary 'nHð\0ÿþ\'0123456789\n','GrÃ¼ÃŸe','{\"a\": [1, 2.5, null]}',19.90,'2024-02-29 10:00:00.000001'),(1002,0x6C27ED6D7EE111EB8A5A02A1B2C3D4E5,NULL,NULL,0.00,'2038-01-19 03:14:07.999999');
+INSERT INTO `orders` (`id`, `uuid`, `note`, `detail`, `total`, `at`) VALUES (1000,_binary 'nHð\0ÿþ\'01234567\n','GrÃ¼ÃŸe','{\"a\": [1, 2.5, null]}',19.90,'2024-02-29 10:00:00.000001'),(1002,0x6C27ED6D7EE111EB8A5A02A1B2C3D4E5,NULL,NULL,0.00,'2038-01-19 03:14:07.999999');
 /*!40000 ALTER TABLE `orders` ENABLE KEYS */;
 UNLOCK TABLES;
 

@@ -70,6 +70,13 @@ pub enum Attempt {
     Otherwise(Box<LoadError>),
 }
 
+impl Attempt {
+    /// The server made more notes about values that it computes than it keeps.
+    pub fn many_notes() -> Self {
+        Self::NotExact("the server keeps no more warnings".to_owned())
+    }
+}
+
 impl From<refloat_wire::Error> for Attempt {
     fn from(error: refloat_wire::Error) -> Self {
         Self::Wire(error)

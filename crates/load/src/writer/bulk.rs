@@ -89,6 +89,8 @@ struct Sender<'a> {
     /// Bytes that the next packet should have.
     worth: usize,
     written: Written,
+    /// Whether all warnings could be judged.
+    judged: bool,
 }
 
 impl Sender<'_> {
@@ -99,7 +101,7 @@ impl Sender<'_> {
         let waiting = Instant::now();
         let ok = self.conn.read_result()?;
         self.ctx.note_server_wait(waiting);
-        self.ctx.judge(self.conn, self.table, self.verb, &ok)?;
+        self.judged &= self.ctx.judge(self.conn, self.table, self.verb, &ok)?;
         match self.verb {
             InsertVerb::Insert => self.written.rows += ok.affected_rows,
             InsertVerb::InsertIgnore => {
@@ -272,6 +274,7 @@ impl BulkWriter {
             outstanding: None,
             worth: PACKET_FIRST,
             written: Written::default(),
+            judged: true,
         };
         let mut stopped = None;
         let mut done = 0;
@@ -349,6 +352,9 @@ impl BulkWriter {
             sender.send_packet(packet)?;
         }
         sender.settle()?;
+        if !sender.judged {
+            return Err(Attempt::many_notes());
+        }
         total.add(sender.written);
         Ok((done, stopped))
     }

@@ -113,7 +113,8 @@ impl Link {
         };
         let head = &chunk.header.text;
         let size = COMMAND + prefix.len() + head.len() + rows.len();
-        let many_warnings = row_count > 1 && computed * row_count > WARNINGS_MAX / 2;
+        let each = computed.max(chunk.table.notes_per_row());
+        let many_warnings = row_count > 1 && each * row_count > WARNINGS_MAX / 2;
         if many_warnings || size >= self.conn.max_allowed_packet() {
             return Err(Attempt::RowTooLarge { size });
         }
@@ -140,8 +141,12 @@ impl Link {
                 return Err(failed);
             }
         } else {
-            self.ctx
-                .judge(&mut self.conn, &chunk.table, chunk.header.verb, &ok)?;
+            let verb = chunk.header.verb;
+            let judged = self.ctx.judge(&mut self.conn, &chunk.table, verb, &ok)?;
+            // Rows of other tables stay where they are.
+            if !judged && chunk.table.is_transactional() {
+                return Err(Attempt::many_notes());
+            }
         }
         Ok(Written::by(chunk.header.verb, row_count, ok.affected_rows))
     }
@@ -182,6 +187,7 @@ impl Link {
         for warning in warnings
             .into_iter()
             .filter(|warning| warning.code != GENERATED_VALUE_IGNORED)
+            .filter(|warning| !chunk.table.is_of_computed(warning))
         {
             match chunk.header.verb {
                 InsertVerb::InsertIgnore if warning.code == 1062 || chunk.table.is_trial() => {}

@@ -410,6 +410,43 @@ fn a_digest_reads_texts_in_the_modes_of_the_dump() {
     }
 }
 
+/// The server notes each product that has more decimals than its generated column, and keeps no
+/// more than 65,535 notes. What it cuts off a value of the dump is noted in the same words.
+#[test]
+fn what_the_server_rounds_for_itself_says_nothing_about_rows() {
+    let text = |last: &str| {
+        let row = |id| format!("({id},{}.99)", id % 1_000);
+        let rows: Vec<String> = (1..70_000).map(row).collect();
+        dump(&format!(
+            "CREATE TABLE t (id INT PRIMARY KEY, total DECIMAL(12,2), \
+             tax DECIMAL(12,2) GENERATED ALWAYS AS (total * 0.19) VIRTUAL, \
+             gross DECIMAL(12,2) GENERATED ALWAYS AS (total * 1.19) STORED);\n\
+             INSERT INTO t (id, total) VALUES {},(0,{last});\n",
+            rows.join(",")
+        ))
+    };
+    for &kind in crate::support::kinds() {
+        let server = shared(kind);
+        for path in ["insert", "load-data", "auto"] {
+            let desk = Desk::new();
+            let load = |text: &str, more: &[&str]| {
+                let file = desk.file("dump.sql", text);
+                let args = ["--durability", "relaxed", "--write-path", path];
+                desk.load(&file, server, &[&args, more].concat())
+            };
+            load(&text("1.99"), &[])
+                .exits(0)
+                .says("done and proven")
+                .says("  warnings    0\n");
+            assert_eq!(desk.rows(server, "t"), Some(70_000), "{kind} {path}");
+            let run = load(&text("1.999"), &["--replace"]);
+            assert_ne!(run.code, Some(0), "{kind} {path}: {}", run.stdout);
+            run.says("column 'total'").never_says("column 'gross'");
+            desk.ask(server, "DROP DATABASE @db");
+        }
+    }
+}
+
 /// The server makes up the times of rows that are loaded without them, and what the dump's session
 /// sees of the past is not what is loaded.
 #[test]

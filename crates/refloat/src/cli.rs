@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     backup, backups, binlog, cluster, completions, copy, dump, inspect, load, man, rebuild,
@@ -109,7 +109,8 @@ pub fn main() -> ExitCode {
         return exit;
     }
     let args = help_as_flag(args);
-    let cli = match Cli::try_parse_from(&args) {
+    let parsed = command().try_get_matches_from(&args);
+    let cli = match parsed.and_then(|found| Cli::from_arg_matches(&found)) {
         Ok(cli) => cli,
         Err(error) => return report_parse_error(&error, &args),
     };
@@ -143,9 +144,38 @@ impl Cli {
     }
 }
 
-/// The command tree, for completions and manual pages.
+/// The command tree. Texts below the options are broken into lines here; as whole paragraphs they
+/// fit a terminal of any width.
 pub fn command() -> clap::Command {
-    Cli::command()
+    with_paragraphs(Cli::command())
+}
+
+fn with_paragraphs(command: clap::Command) -> clap::Command {
+    let text = command.get_after_long_help().map(ToString::to_string);
+    let command = match text {
+        Some(text) => command.after_long_help(paragraphs(&text)),
+        None => command,
+    };
+    command.mut_subcommands(with_paragraphs)
+}
+
+/// Joins lines that continue a paragraph: those that begin, like the line before, at the margin.
+fn paragraphs(text: &str) -> String {
+    let at_margin = |line: &str| line.starts_with(|first: char| !first.is_whitespace());
+    let mut joined = String::with_capacity(text.len());
+    let mut continues = false;
+    for line in text.lines() {
+        if !joined.is_empty() {
+            joined.push(if continues && at_margin(line) {
+                ' '
+            } else {
+                '\n'
+            });
+        }
+        joined.push_str(line);
+        continues = at_margin(line);
+    }
+    joined
 }
 
 /// Rewrites `refloat help load` as `refloat load --help`.
@@ -255,4 +285,34 @@ fn instead_of_flags(wrong: &str, command: Option<&str>) -> ProgramError {
         )
     };
     error.hint("--help prints the manual page of a command.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every line is as full as the next one allows.
+    #[test]
+    fn texts_are_wrapped_once_on_a_narrow_terminal() {
+        const COLUMNS: usize = 80;
+        let mut left = vec![command()];
+        let mut paragraphs = 0;
+        while let Some(next) = left.pop() {
+            left.extend(next.get_subcommands().cloned());
+            let page = next.clone().term_width(COLUMNS).render_long_help();
+            let page = page.to_string();
+            let lines: Vec<&str> = page.lines().collect();
+            for pair in lines.windows(2) {
+                let at_margin = |line: &str| line.starts_with(|first: char| first.is_alphabetic());
+                if !pair.iter().all(|line| at_margin(line)) {
+                    continue;
+                }
+                paragraphs += 1;
+                let word = pair[1].split(' ').next().unwrap_or_default();
+                let joined = pair[0].chars().count() + 1 + word.chars().count();
+                assert!(joined > COLUMNS, "{}: {pair:#?}", next.get_name());
+            }
+        }
+        assert!(paragraphs > 100);
+    }
 }

@@ -55,7 +55,7 @@ pub fn plan(plan: &RestorePlan) -> String {
     );
     let _ = writeln!(
         page,
-        "  estimate  rebuild   {}: load into one standalone node, then full copies to the others; THE CLUSTER IS DOWN until its first node is back\n            replicate {}: load into one node, the others apply the same write-sets; the cluster keeps serving, but slower",
+        "  estimate  rebuild   {}: load into one standalone node, then full copies to the others; the cluster serves nobody until its first node is back\n            replicate {}: load into one node, the others apply the same write-sets; the cluster keeps serving, but slower",
         time(plan.estimates.rebuild),
         time(plan.estimates.replicate)
     );

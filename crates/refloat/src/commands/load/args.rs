@@ -70,11 +70,11 @@ row skipped. See `refloat --help` for the others.";
 
 /// Load a logical dump into a server, in parallel, and prove it
 ///
-/// Loads dumps of mysqldump, mariadb-dump and mydumper, and delimited text. The result is what the
-/// stock client would have produced, byte for byte: same rows, same schema. Rows take the fastest
-/// path that the server offers, over several connections; secondary indexes and foreign keys are
-/// built after the rows. A statement that refloat does not know runs by itself, once everything
-/// before it is done.
+/// Loads the SQL of mysqldump, mariadb-dump, phpMyAdmin and other tools, folders of refloat dump,
+/// mydumper and MySQL Shell, and delimited text. The result is what the stock client would have
+/// produced, byte for byte: same rows, same schema. Rows take the fastest path that the server
+/// offers, over several connections; secondary indexes and foreign keys are built after the rows. A
+/// statement that refloat does not know runs by itself, once everything before it is done.
 ///
 /// Only data changes for good. Settings that are changed for speed are journalled first, and put
 /// back at the end, on Ctrl-C, or later by `refloat settings revert`.

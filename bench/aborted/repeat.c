@@ -1,7 +1,7 @@
 /*
  * An array-bound insert that a Galera node aborts is reported as stored; without Refloat.
  *
- * A transaction on one node inserts rows that a transaction on another node has inserted as well, by one array-bound execution. The other one
+ * A transaction on one node inserts rows by one array-bound execution. One of them is also inserted by a transaction on another node. The other one
  * wins, so the first is aborted while its rows are being inserted. MariaDB 10.11 and 11.8 then answer the execution as if nothing had happened,
  * and what the connection writes next is committed alone. By plain INSERT the same abort is error 1213.
  *

@@ -173,6 +173,11 @@ impl Bench {
     fn other_settings(&mut self, each: bool) {
         let mariadb = self.kind.is_mariadb();
         let all = other_settings(self.server, mariadb);
+        assert!(
+            !all.is_empty(),
+            "{}: no variable that is not listed",
+            self.kind
+        );
         let together = if each { 1 } else { all.len() };
         let all = (OTHERS..).zip(all.chunks(together));
         let all = all.map(|(number, some)| combination_of(number, some, mariadb));

@@ -80,6 +80,13 @@ impl Choice {
         chosen
     }
 
+    /// Number of tables that the dump has and that are not chosen.
+    pub fn left_out(&self) -> usize {
+        let chosen =
+            |(database, table): &(String, String)| matches_any(&self.patterns, database, table);
+        self.seen.iter().filter(|table| !chosen(table)).count()
+    }
+
     /// The patterns that have matched nothing. Each must: one that does not is a typing error.
     pub fn unmatched(&self) -> impl Iterator<Item = &String> {
         let all = self.patterns.iter().zip(&self.matched);

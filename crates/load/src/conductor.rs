@@ -171,6 +171,16 @@ impl<'a> Conductor<'a> {
         outcome.bytes = self.findings.bytes;
         outcome.statements = self.findings.statements;
         outcome.skipped = self.findings.skipped.clone();
+        match self.choice.left_out() {
+            0 => {}
+            1 => outcome
+                .skipped
+                .push("1 table that was not chosen".to_owned()),
+            more => outcome
+                .skipped
+                .push(format!("{more} tables that were not chosen")),
+        }
+        outcome.kept = self.findings.kept.clone();
         outcome.rows = self
             .ledger
             .entries

@@ -286,7 +286,8 @@ impl Context {
     }
 
     /// Reads the warnings of the last statement on `conn` and records those that concern the data.
-    /// Returns `false` if there may be others, hidden behind notes about computed values.
+    /// Returns `false`, and records none, if there may be others behind notes about computed values
+    /// and the statement can be rolled back.
     pub fn judge(
         &self,
         conn: &mut Connection,
@@ -307,15 +308,17 @@ impl Context {
         };
         let mut warnings = conn.warnings()?;
         let all = warnings.len();
-        warnings.retain(|warning| !table.is_of_computed(warning));
-        if warnings.len() < all && ok.warnings == u16::MAX {
+        let of_computed = table.remove_notes_about_computed(&mut warnings);
+        // The server counts no further.
+        let hidden = of_computed && (ok.warnings == u16::MAX || all < usize::from(ok.warnings));
+        if hidden && table.is_transactional() {
             return Ok(false);
         }
-        if all < usize::from(ok.warnings) {
+        if hidden || all < usize::from(ok.warnings) {
             self.warn(LoadWarning {
                 about: table.label(),
                 code: 0,
-                message: format!("of {} warnings the server kept {all}", ok.warnings),
+                message: format!("of {} warnings or more the server kept {all}", ok.warnings),
             });
         }
         let telling = warnings

@@ -17,6 +17,10 @@ pub struct Link {
     /// State shared by all threads of the load.
     pub ctx: Arc<Context>,
     session: Option<Arc<Session>>,
+    /// The last state that it was given, even if a task has changed it since.
+    entered: Option<Arc<Session>>,
+    /// See [`Self::warnings_kept`].
+    warnings_kept: Option<u64>,
     generation: u64,
     /// Text on its way to the server.
     pub text: Vec<u8>,
@@ -37,6 +41,8 @@ impl Link {
             conn,
             ctx: Arc::clone(ctx),
             session: None,
+            entered: None,
+            warnings_kept: None,
             generation: 0,
             text: Vec::new(),
             buffer: Vec::new(),
@@ -61,6 +67,7 @@ impl Link {
     pub fn reopen(&mut self) -> Result<(), LoadError> {
         self.conn = Self::open(&self.ctx, self.slot)?;
         self.session = None;
+        self.entered = None;
         self.generation += 1;
         Ok(())
     }
@@ -74,6 +81,11 @@ impl Link {
         {
             return Ok(());
         }
+        // Rows of an earlier place may follow those of a later one.
+        let left = self.entered.take().and_then(|last| session.reset_of(&last));
+        if let Some(reset) = left {
+            self.conn.exec(reset)?;
+        }
         self.conn.exec(session.writer_set())?;
         // With unique_checks=0 the server may skip its check of secondary unique keys and let
         // duplicates in.
@@ -86,6 +98,7 @@ impl Link {
             self.conn.exec(format!("USE {}", quote_ident(database)))?;
         }
         self.session = Some(Arc::clone(session));
+        self.entered = Some(Arc::clone(session));
         self.generation += 1;
         Ok(())
     }
@@ -103,6 +116,18 @@ impl Link {
         self.conn.exec(session.strict_set())?;
         self.session = Some(Arc::clone(session));
         Ok(())
+    }
+
+    /// How many warnings of a statement the server keeps for this connection. On MySQL an account
+    /// needs a privilege to have more than usual.
+    pub fn warnings_kept(&mut self) -> Result<u64, refloat_wire::Error> {
+        if let Some(kept) = self.warnings_kept {
+            return Ok(kept);
+        }
+        let kept = self.conn.query_value("SELECT @@SESSION.max_error_count")?;
+        let kept = kept.and_then(|kept| kept.parse().ok()).unwrap_or(0);
+        self.warnings_kept = Some(kept);
+        Ok(kept)
     }
 
     /// Forgets the session state, because a task is about to change it.

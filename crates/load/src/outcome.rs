@@ -174,8 +174,11 @@ pub struct LoadOutcome {
     pub retries: u64,
     /// Rows that the dump's `INSERT IGNORE` left out, as they would be with the stock client.
     pub ignored_rows: u64,
-    /// Statements left out on purpose, with the reason.
+    /// What the user excluded: statements, and the number of tables that were not chosen.
     pub skipped: Bounded<String>,
+    /// Statements about what stays as it is: the definition of an existing table (`--append`), a
+    /// database that would be dropped (`--replace`), Refloat's own tables.
+    pub kept: Bounded<String>,
     /// Tables and columns for which the dump leaves the collation to the server, and whose
     /// collation here differs from that on the usual source of such dumps. This does not affect the
     /// proof.

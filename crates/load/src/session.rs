@@ -68,6 +68,7 @@ const IGNORED: &[&str] = &[
     "sql_safe_updates",
     "sql_select_limit",
     "sql_warnings",
+    "system_versioning_asof",
     "transaction_isolation",
     "tx_isolation",
     "unique_checks",
@@ -330,6 +331,16 @@ impl Session {
         })
     }
 
+    /// The `SET` that takes a connection out of what only `last` says, the state it was in.
+    pub fn reset_of(&self, last: &Self) -> Option<String> {
+        let of_last = last.variables.iter();
+        let parts: Vec<String> = of_last
+            .filter(|one| !self.variables.iter().any(|own| own.name == one.name))
+            .map(|one| format!("SESSION `{}` = DEFAULT", one.name))
+            .collect();
+        (!parts.is_empty()).then(|| format!("SET {}", parts.join(", ")))
+    }
+
     /// The `SET` that gives a connection the part of this state that matters for changing a table
     /// that has rows, when the statement is in the server's own words. Dates that the source
     /// allowed are kept as they are if the server copies the rows.
@@ -384,10 +395,6 @@ impl Session {
                      is_number,
                  }| match value {
                     None => format!("SESSION `{name}` = NULL"),
-                    // MariaDB shows what it takes only as a keyword.
-                    Some(value) if name == "system_versioning_asof" && value == "DEFAULT" => {
-                        format!("SESSION `{name}` = DEFAULT")
-                    }
                     Some(value) if *is_number => {
                         format!("SESSION `{name}` = {}", adjust(name, value))
                     }

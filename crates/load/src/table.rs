@@ -59,8 +59,6 @@ pub struct Table {
     plain: AtomicBool,
     /// Set once it turns out to hold dates that can only be sent as text, mostly zero dates.
     spelled_dates: AtomicBool,
-    /// Set once the server notes that it rounds what it computes for its rows.
-    rounds: AtomicBool,
     /// The kinds of rows whose first ones were compared.
     compared: Mutex<Compared>,
     /// Whether rows are written there only to be examined.
@@ -104,7 +102,6 @@ impl Table {
             built: AtomicU64::new(0),
             plain: AtomicBool::new(false),
             spelled_dates: AtomicBool::new(false),
-            rounds: AtomicBool::new(false),
             compared: Mutex::default(),
             trial: false,
         }
@@ -357,34 +354,37 @@ impl Table {
 
     /// Whether its rows go as the dump's own text.
     pub fn is_plain(&self) -> bool {
-        self.plain.load(Ordering::Relaxed) || self.notes_per_row() > 0
+        self.plain.load(Ordering::Relaxed)
     }
 
-    /// Whether a warning is only about a value that the server computes: it notes every product
-    /// that has more decimals than its generated column, and the like. So says the name of the
-    /// column in its message; the language of the rest is the session's.
-    pub fn is_of_computed(&self, warning: &Warning) -> bool {
-        let is_named = |column: &Column| warning.message.contains(&format!("'{}'", column.name));
-        let found = warning.level == "Note"
-            && self.layout().is_some_and(|layout| {
-                let mut computed = layout.columns.iter().filter(|column| column.generated);
-                computed.any(is_named)
-            });
-        if found {
-            self.rounds.store(true, Ordering::Relaxed);
-        }
-        found
+    /// Has its rows go as the dump's own text from now on.
+    pub fn make_plain(&self) {
+        self.plain.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that the server may make about a row that it takes as it is. Statements are kept short
-    /// enough for the server to keep all of them.
-    pub fn notes_per_row(&self) -> u64 {
-        if !self.rounds.load(Ordering::Relaxed) {
-            return 0;
-        }
+    /// Number of columns that the server computes.
+    pub fn computed_columns(&self) -> u64 {
         self.layout().map_or(0, |layout| {
             let computed = layout.columns.iter().filter(|column| column.generated);
             computed.count() as u64
         })
+    }
+
+    /// Removes warnings that are only about a value that the server computes: it notes every
+    /// product that has more decimals than its generated column, and the like. Such a note names
+    /// that column; the language of the rest is the session's. Returns whether there were any.
+    pub fn remove_notes_about_computed(&self, warnings: &mut Vec<Warning>) -> bool {
+        let Some(layout) = self.layout().filter(|layout| layout.computes()) else {
+            return false;
+        };
+        let computed = layout.columns.iter().filter(|column| column.generated);
+        let names: Vec<String> = computed
+            .map(|column| format!("'{}'", column.name))
+            .collect();
+        let all = warnings.len();
+        warnings.retain(|one| {
+            one.level != "Note" || !names.iter().any(|name| one.message.contains(name))
+        });
+        warnings.len() < all
     }
 }

@@ -54,6 +54,11 @@ fn loaded(page: &mut Page, outcome: &LoadOutcome) {
         leftovers(page, outcome);
     }
     page.list("left out on purpose", &outcome.skipped, Clone::clone);
+    page.list(
+        "not run, because it is there already",
+        &outcome.kept,
+        Clone::clone,
+    );
     // Advice on speed does not help with a failure.
     if outcome.proven && outcome.rows > 0 {
         page.plain_list("advice", &outcome.advice);

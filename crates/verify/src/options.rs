@@ -77,7 +77,8 @@ pub struct VerifyOptions {
     pub database: Option<String>,
     /// Format of a dump of another tool; detected from its content if unset.
     pub source_format: Option<SourceFormat>,
-    /// Accept a dump of another tool whose last line is missing.
+    /// Accept a dump of another tool whose last line, or the delimiter of its last statement, is
+    /// missing.
     pub accept_missing_trailer: bool,
     /// How the delimited files of a dump are written.
     pub delimited: DelimitedOptions,

@@ -60,7 +60,7 @@ pub struct Pair {
     pub locked: bool,
     /// Columns that are not compared, and why.
     pub untold: Vec<String>,
-    /// The same where nothing can differ.
+    /// Columns that are left out because the first side has nothing to compare them with.
     pub left_out: Vec<String>,
     /// How columns are compared, where not byte by byte.
     pub notes: Vec<String>,

@@ -71,7 +71,7 @@ impl Conductor<'_> {
         };
         let name = self.own_database(&name, here.item)?;
         if self.ctx.options.existing == ExistingPolicy::Append && self.ledger.held_anything(&name) {
-            self.findings.leave_out(here);
+            self.findings.keep(here);
             return Ok(());
         }
         self.resume
@@ -121,7 +121,7 @@ impl Conductor<'_> {
         if self.ctx.options.existing == ExistingPolicy::Replace && self.ledger.held_anything(&name)
         {
             self.ledger.undropped.insert(name);
-            self.findings.leave_out(here);
+            self.findings.keep(here);
             return Ok(());
         }
         self.settle(place)?;

@@ -16,8 +16,10 @@ pub struct Findings {
     pub bytes: u64,
     /// Statements run in the dump's session.
     pub statements: u64,
-    /// Statements left out on purpose.
+    /// Statements that the user excluded.
     pub skipped: Bounded<String>,
+    /// Statements about what stays as it is.
+    pub kept: Bounded<String>,
     /// Accounts that existed and were left unchanged, named as in the dump.
     pub accounts_left: Vec<String>,
     /// Refloat's own tables in the dump, which are not loaded.
@@ -32,9 +34,17 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Lists a statement that is left out on purpose.
+    /// Lists a statement that the user excluded.
     pub fn leave_out(&mut self, here: Here<'_>) {
-        self.skipped
-            .push(format!("line {}: {}", here.item.line, head(here.text)));
+        self.skipped.push(listed(here));
     }
+
+    /// Lists a statement about something that stays as it is.
+    pub fn keep(&mut self, here: Here<'_>) {
+        self.kept.push(listed(here));
+    }
+}
+
+fn listed(here: Here<'_>) -> String {
+    format!("line {}: {}", here.item.line, head(here.text))
 }

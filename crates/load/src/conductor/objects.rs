@@ -27,7 +27,7 @@ impl Conductor<'_> {
     ) -> Result<bool, LoadError> {
         self.touch(&key.0, Touch::Define)?;
         if kind.is_some_and(|kind| self.ledger.keeps(kind, key)) {
-            self.findings.leave_out(here);
+            self.findings.keep(here);
             return Ok(false);
         }
         if let Some(kind) = kind.filter(|_| creates && !self.resume.in_past()) {
@@ -118,7 +118,7 @@ impl Conductor<'_> {
             self.ledger.case_folding.refuse_same_name(&key)?;
             self.touch(&key.0, Touch::Define)?;
             if self.ledger.keeps(Kind::View, &key) {
-                self.findings.leave_out(here);
+                self.findings.keep(here);
                 return Ok(());
             }
             keys.push(key);
@@ -162,7 +162,7 @@ impl Conductor<'_> {
         }
         let key = self.dialogue.resolve(name)?;
         if self.ledger.keeps(kind, &key) {
-            self.findings.leave_out(here);
+            self.findings.keep(here);
         } else if !creates || !self.dialogue.refused_settings.keep_out(here, &self.ctx)? {
             let collation = self
                 .catalog

@@ -384,7 +384,7 @@ impl Conductor<'_> {
         if is_own_table(&key.0, &key.1) {
             if self.findings.own_left_out.insert(key.clone()) {
                 self.findings
-                    .skipped
+                    .kept
                     .push(format!("table {}.{}: it is Refloat's own", key.0, key.1));
             }
             return false;

@@ -53,7 +53,7 @@ impl Conductor<'_> {
         self.touch(&key.0, Touch::Define)?;
         if self.ledger.keeps(Kind::View, &key) {
             // Older dumps use a table as placeholder for a view.
-            self.findings.leave_out(here);
+            self.findings.keep(here);
             return Ok(());
         }
         let appends =
@@ -187,7 +187,7 @@ impl Conductor<'_> {
         let found = differences(server, &probe.label(), &text, mode, &create);
         match found.into_iter().next() {
             None => {
-                self.findings.skipped.push(format!("line {}: CREATE TABLE {}.{}, which exists with \
+                self.findings.kept.push(format!("line {}: CREATE TABLE {}.{}, which exists with \
                     the same definition", here.item.line, key.0, key.1));
                 Ok(())
             }
@@ -268,7 +268,7 @@ impl Conductor<'_> {
             self.ledger.case_folding.refuse_same_name(&key)?;
             self.touch(&key.0, Touch::Define)?;
             if self.ledger.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
-                self.findings.leave_out(here);
+                self.findings.keep(here);
                 return Ok(());
             }
             if let Some(index) = self.ledger.known(&key) {

@@ -353,6 +353,7 @@ impl BulkWriter {
         }
         sender.settle()?;
         if !sender.judged {
+            chunk.table.make_plain();
             return Err(Attempt::many_notes());
         }
         total.add(sender.written);

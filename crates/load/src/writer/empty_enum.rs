@@ -136,7 +136,11 @@ impl Link {
             }
             Err(error) => return Err(error),
         };
-        let warnings = self.conn.warnings()?;
+        let mut warnings = self.conn.warnings()?;
+        if ok.warnings == u16::MAX || warnings.len() < usize::from(ok.warnings) {
+            return Ok(Err("the server gave more warnings than it keeps".to_owned()));
+        }
+        chunk.table.remove_notes_about_computed(&mut warnings);
         let of_enum = |message: &str| {
             let mut enums = layout.columns.iter().filter(|column| column.is_enum());
             enums.any(|column| message.contains(&format!("'{}'", column.name)))

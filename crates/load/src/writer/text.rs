@@ -113,8 +113,9 @@ impl Link {
         };
         let head = &chunk.header.text;
         let size = COMMAND + prefix.len() + head.len() + rows.len();
-        let each = computed.max(chunk.table.notes_per_row());
-        let many_warnings = row_count > 1 && each * row_count > WARNINGS_MAX / 2;
+        // The server may note a rounded value in every row.
+        let notes = chunk.table.computed_columns() * row_count;
+        let many_warnings = row_count > 1 && notes > 0 && notes > self.warnings_kept()? / 2;
         if many_warnings || size >= self.conn.max_allowed_packet() {
             return Err(Attempt::RowTooLarge { size });
         }
@@ -125,7 +126,10 @@ impl Link {
         // An engine without transactions has nothing to roll back to, and some refuse the
         // statement.
         let layout = chunk.table.layout();
-        let undoable = computed > 0 && layout.is_none_or(|layout| layout.transactional);
+        let undoable = match layout {
+            Some(layout) => layout.transactional && layout.computes(),
+            None => computed > 0,
+        };
         if undoable {
             self.conn.exec("SAVEPOINT refloat_rows")?;
         }
@@ -142,9 +146,10 @@ impl Link {
             }
         } else {
             let verb = chunk.header.verb;
-            let judged = self.ctx.judge(&mut self.conn, &chunk.table, verb, &ok)?;
-            // Rows of other tables stay where they are.
-            if !judged && chunk.table.is_transactional() {
+            if !self.ctx.judge(&mut self.conn, &chunk.table, verb, &ok)? {
+                if undoable {
+                    self.conn.exec("ROLLBACK TO SAVEPOINT refloat_rows")?;
+                }
                 return Err(Attempt::many_notes());
             }
         }
@@ -176,7 +181,7 @@ impl Link {
         if ok.warnings == 0 {
             return Ok(());
         }
-        let warnings = self.conn.warnings()?;
+        let mut warnings = self.conn.warnings()?;
         if warnings.len() < usize::from(ok.warnings) {
             return Err(Attempt::NotExact(format!(
                 "of {} warnings the server kept {}",
@@ -184,10 +189,10 @@ impl Link {
                 warnings.len()
             )));
         }
+        chunk.table.remove_notes_about_computed(&mut warnings);
         for warning in warnings
             .into_iter()
             .filter(|warning| warning.code != GENERATED_VALUE_IGNORED)
-            .filter(|warning| !chunk.table.is_of_computed(warning))
         {
             match chunk.header.verb {
                 InsertVerb::InsertIgnore if warning.code == 1062 || chunk.table.is_trial() => {}

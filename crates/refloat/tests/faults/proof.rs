@@ -442,6 +442,12 @@ fn what_the_server_rounds_for_itself_says_nothing_about_rows() {
             let run = load(&text("1.999"), &["--replace"]);
             assert_ne!(run.code, Some(0), "{kind} {path}: {}", run.stdout);
             run.says("column 'total'").never_says("column 'gross'");
+            // A refused row beside as many notes.
+            let more = ["--replace", "--restart", "--on-error", "continue"];
+            load(&text("1.99),(7,1.99"), &more)
+                .exits(1)
+                .says("1 statement or row was refused");
+            assert_eq!(desk.rows(server, "t"), Some(70_000), "{kind} {path}");
             desk.ask(server, "DROP DATABASE @db");
         }
     }

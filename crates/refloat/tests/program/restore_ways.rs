@@ -153,7 +153,6 @@ fn the_nearest_is_asked(place: &Place) {
     );
 }
 
-/// A dense sequence is written through every node during the load: no acknowledged row is missing.
 /// Nobody knows what the dump meant by a number that the server cuts off: the proof fails.
 fn what_is_not_proven_is_served_by_all(place: &Place) {
     let dump = place.state.path().join("unlike.sql");
@@ -174,6 +173,7 @@ fn what_is_not_proven_is_served_by_all(place: &Place) {
     place.ask(0, "DROP DATABASE unlike; DROP DATABASE refloat_load");
 }
 
+/// A dense sequence is written through every node during the load: no acknowledged row is missing.
 fn applications_go_on(place: &Place) {
     place.ask(
         0,

@@ -29,7 +29,7 @@ pub struct Place {
     in_folder: bool,
     /// Whether the file holds programs.
     pub programs: bool,
-    /// Whether its last line may be missing.
+    /// Whether its last line may be missing, and the delimiter of its last statement.
     may_be_open: bool,
     /// The database of names without one.
     pub database: Option<String>,
@@ -79,7 +79,7 @@ pub struct Dump {
     pub layout: Option<Layout>,
     /// The database of a dump that names none.
     pub database: Option<String>,
-    /// Whether the last line of an SQL file may be missing.
+    /// Whether the last line of an SQL file may be missing, and the delimiter of its last statement.
     pub may_be_open: bool,
     /// Receives how much has been read.
     pub progress: Progress,

@@ -186,8 +186,8 @@ pub struct Enough;
 /// Chooses rows from the pieces of a chunk, one piece after the other.
 #[derive(Default)]
 pub struct Chooser {
-    /// Number and bytes of first rows that are chosen whatever they hold.
-    first: (usize, usize),
+    /// Whether all rows so far were chosen, and the next one is if it fits.
+    all: bool,
     /// The kinds of the chosen rows, by position in the row.
     seen: Vec<u64>,
     /// The same for the current row.
@@ -211,11 +211,7 @@ impl Chooser {
     /// A chooser of a sample, or of `all` first rows that fit and a sample of the rows after them.
     pub fn new(all: bool) -> Self {
         Self {
-            first: if all {
-                (usize::MAX, ALL_BYTES)
-            } else {
-                (FIRST_ROWS, FIRST_BYTES)
-            },
+            all,
             ..<Self as Default>::default()
         }
     }
@@ -328,15 +324,12 @@ impl RowVisitor for Chooser {
     #[inline]
     fn end_row(&mut self, end: usize) -> Result<(), Enough> {
         let row = self.start..end;
-        let (rows, bytes) = self.first;
-        let first = self.walked.0 < rows;
-        self.walked.0 += 1;
         let fits = |most| self.taken == 0 || self.taken + row.len() <= most;
-        if first && fits(bytes) {
+        self.all &= fits(ALL_BYTES);
+        let early = self.walked.0 < FIRST_ROWS && fits(FIRST_BYTES);
+        self.walked.0 += 1;
+        if early || (self.all && !self.computes) {
             self.take(row);
-        } else if first {
-            // Only the rows before it are the first ones, as far as they go.
-            self.first.0 = FIRST_ROWS;
         } else if fits(BYTES) && self.brings && !self.computes {
             self.later += 1;
             self.take(row);

@@ -53,7 +53,7 @@ impl ReadBack {
     /// Makes the first query of the next transaction fix what it sees.
     pub const ISOLATION: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 
-    /// Whether rows of a chunk can be read back and then still be rolled back.
+    /// Whether rows of a chunk can be read back, and rolled back if they are wrong.
     pub fn is_possible(chunk: &Chunk, shape: &Shape) -> bool {
         let layout = &shape.layout;
         // A rollback would use up numbers that rows need.

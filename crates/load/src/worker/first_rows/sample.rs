@@ -43,8 +43,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Chooses rows of a chunk, `all` its first ones or only some; `buffer` is for rows that have
-    /// to be read from a file.
+    /// Chooses rows of a chunk: all first rows that fit if `all`, otherwise a sample. `buffer` is
+    /// for rows that have to be read from a file.
     pub fn of(chunk: &Chunk, all: bool, buffer: &mut Vec<u8>) -> Result<Self, Halt> {
         let mode = chunk.session.lex_mode();
         let mut chooser = Chooser::new(all);

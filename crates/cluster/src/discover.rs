@@ -53,15 +53,15 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
             reason: "it has no wsrep_provider".to_owned(),
         });
     }
-    let said = MemberList::of(&mut server).map_err(failed)?;
+    let member_list = MemberList::of(&mut server).map_err(failed)?;
     // Each connection through a load balancer may land on another node, so its address identifies
     // none of them.
     let balancer = Entrance::look(seed)?.filter(|way| way.is_behind);
     // A tunnel or a mapped port leads to one node, and may be the only way to it.
     let is_balanced = balancer.is_some_and(|way| way.is_balanced() || way.direct.is_some());
     let mut found = Found::default();
-    found.take(&said, seed, !is_balanced);
-    found.ask_all(&said, seed);
+    found.take(&member_list, seed, !is_balanced);
+    found.ask_all(&member_list, seed);
     let mut unnamed = found.unnamed();
     let mut members = found.members;
     if members.is_empty() {
@@ -122,11 +122,11 @@ impl Found {
     }
 
     /// Adds a node's answer. `is_own`: the queried address is the node's own, and known to work.
-    fn take(&mut self, said: &MemberList, seed: &ConnectOptions, is_own: bool) {
-        self.most = self.most.max(said.addresses.len());
-        for (at, address) in said.addresses.iter().enumerate() {
+    fn take(&mut self, list: &MemberList, seed: &ConnectOptions, is_own: bool) {
+        self.most = self.most.max(list.addresses.len());
+        for (at, address) in list.addresses.iter().enumerate() {
             let known = host_and_port(address);
-            if is_own && said.own == Some(at) {
+            if is_own && list.own == Some(at) {
                 self.named.extend(known);
                 self.members.push(member(seed.clone()));
                 continue;
@@ -166,9 +166,9 @@ impl Found {
                 let ended = threads.into_iter().filter_map(|thread| thread.join().ok());
                 ended.collect()
             });
-            for said in answers.into_iter().flatten() {
-                if said.uuid == first.uuid {
-                    self.take(&said, seed, false);
+            for list in answers.into_iter().flatten() {
+                if list.uuid == first.uuid {
+                    self.take(&list, seed, false);
                 }
             }
         }
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_member_that_one_node_does_not_name_is_found_by_another() {
-        let said = |addresses: &[&str], own| MemberList {
+        let list = |addresses: &[&str], own| MemberList {
             addresses: addresses.iter().map(|one| (*one).to_owned()).collect(),
             own,
             ..MemberList::default()
@@ -210,20 +210,20 @@ mod tests {
             members.map(|member| member.name.clone()).collect()
         };
         let mut found = Found::default();
-        found.take(&said(&["", "a:1", "b:2"], Some(1)), &seed, false);
+        found.take(&list(&["", "a:1", "b:2"], Some(1)), &seed, false);
         assert_eq!(
             (names(&found), found.unnamed()),
             (vec!["a:1".to_owned(), "b:2".to_owned()], 1)
         );
-        found.take(&said(&["c:3", "a:1", "b:2"], Some(0)), &seed, false);
+        found.take(&list(&["c:3", "a:1", "b:2"], Some(0)), &seed, false);
         assert_eq!(
             (names(&found).join(" "), found.unnamed()),
             ("a:1 b:2 c:3".to_owned(), 0)
         );
         // The queried address replaces the node's own.
         let mut found = Found::default();
-        found.take(&said(&["a:1", "b:2"], Some(0)), &seed, true);
-        found.take(&said(&["a:1", "b:2"], Some(1)), &seed, false);
+        found.take(&list(&["a:1", "b:2"], Some(0)), &seed, true);
+        found.take(&list(&["a:1", "b:2"], Some(1)), &seed, false);
         assert_eq!(names(&found), ["balancer:3306", "b:2"]);
     }
 }

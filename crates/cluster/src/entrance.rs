@@ -57,10 +57,10 @@ impl Entrance {
             source,
         };
         let mut first = Connection::connect(&impatient(address)).map_err(failed)?;
-        let Some(said) = Identity::of(&mut first).map_err(failed)? else {
+        let Some(identity) = Identity::of(&mut first).map_err(failed)? else {
             return Ok(None);
         };
-        let mut nodes = BTreeMap::from([(said.id.clone(), said.clone())]);
+        let mut nodes = BTreeMap::from([(identity.id.clone(), identity.clone())]);
         let mut held = vec![first];
         // A socket leads to one server.
         let looks = match address.target() {
@@ -78,19 +78,19 @@ impl Entrance {
             held.push(next);
         }
         drop(held);
-        let own = said.own_address(address);
-        let is_behind = nodes.len() > 1 || !leads_to_itself(address, &said);
+        let own = identity.own_address(address);
+        let is_behind = nodes.len() > 1 || !leads_to_itself(address, &identity);
         let direct = if is_behind {
-            own.clone().filter(|own| leads_to(own, &said.id))
+            own.clone().filter(|own| leads_to(own, &identity.id))
         } else {
             Some(address.clone())
         };
-        let others = said.others(address);
+        let others = identity.others(address);
         Ok(Some(Self {
-            cluster: said.cluster.clone(),
+            cluster: identity.cluster.clone(),
             seen: nodes.values().map(|one| one.name.clone()).collect(),
             node: Landed {
-                name: said.name.clone(),
+                name: identity.name.clone(),
                 address: own,
             },
             direct,
@@ -175,9 +175,9 @@ fn at(like: &ConnectOptions, (host, port): (String, u16)) -> ConnectOptions {
 /// Whether an address can be the node's own. A balancer, a tunnel or a mapped port listens on
 /// another port. A balancer with the same port on a separate machine is detected when connections
 /// land on different nodes.
-fn leads_to_itself(address: &ConnectOptions, said: &Identity) -> bool {
+fn leads_to_itself(address: &ConnectOptions, identity: &Identity) -> bool {
     match address.target() {
-        Target::Tcp(_, port) => port == said.port,
+        Target::Tcp(_, port) => port == identity.port,
         Target::Unix(_) => true,
     }
 }
@@ -185,7 +185,7 @@ fn leads_to_itself(address: &ConnectOptions, said: &Identity) -> bool {
 fn leads_to(address: &ConnectOptions, id: &str) -> bool {
     Connection::connect(&impatient(address))
         .and_then(|mut server| Identity::of(&mut server))
-        .is_ok_and(|said| said.is_some_and(|said| said.id == id))
+        .is_ok_and(|identity| identity.is_some_and(|identity| identity.id == id))
 }
 
 #[cfg(test)]

@@ -121,7 +121,7 @@ fn component(view: &ClusterView, found: &mut Findings) {
         }
         groups
     };
-    let told = |groups: &BTreeMap<String, Vec<&str>>| {
+    let describe = |groups: &BTreeMap<String, Vec<&str>>| {
         let groups: Vec<String> = groups
             .iter()
             .map(|(value, names)| format!("{} say {value}", names.join(", ")))
@@ -135,7 +135,7 @@ fn component(view: &ClusterView, found: &mut Findings) {
             &all,
             format!(
                 "these are several clusters, with histories of their own: {}",
-                told(&histories)
+                describe(&histories)
             ),
         );
         return;
@@ -145,7 +145,7 @@ fn component(view: &ClusterView, found: &mut Findings) {
         found.add(
             Critical,
             &all,
-            format!("the nodes disagree on who belongs to the cluster: {}; unless that is over in a moment the cluster is split", told(&views)),
+            format!("the nodes disagree on who belongs to the cluster: {}; unless that is over in a moment the cluster is split", describe(&views)),
         );
     } else if let Some(size) = view.quorum.size {
         let seen = primary.len() as u64;
@@ -452,14 +452,14 @@ fn differences(view: &ClusterView, found: &mut Findings) {
             }
         }
         if groups.len() > 1 {
-            let told: Vec<String> = groups
+            let values: Vec<String> = groups
                 .iter()
                 .map(|(value, names)| format!("{value} on {}", names.join(", ")))
                 .collect();
             found.add(
                 Severity::Warning,
                 &[],
-                format!("{setting} differs: {} ({meaning})", told.join("; ")),
+                format!("{setting} differs: {} ({meaning})", values.join("; ")),
             );
         }
     }
@@ -504,7 +504,7 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
             .is_some_and(|file| !file.has_history())
     };
     let empty = view.nodes.iter().filter(without).count();
-    let told: Vec<String> = files
+    let positions: Vec<String> = files
         .iter()
         .map(|(name, file)| {
             let seqno = file
@@ -518,14 +518,14 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
             format!("{name} at {seqno}{safe}")
         })
         .collect();
-    let told = told.join("; ");
+    let positions = positions.join("; ");
     let histories: std::collections::BTreeSet<&str> =
         files.iter().map(|(_, file)| file.uuid.as_str()).collect();
     if histories.len() > 1 {
         found.add(
             Severity::Critical,
             &[],
-            format!("the nodes hold the data of different histories: {told}"),
+            format!("the nodes hold the data of different histories: {positions}"),
         );
     } else if files.iter().any(|(_, file)| file.seqno.is_none())
         || files.len() + empty < view.nodes.len()
@@ -535,7 +535,7 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
             &[],
             format!(
                 "the most advanced node is not known until the position of every node is: \
-                {told}"
+                {positions}"
             ),
         );
     } else {
@@ -549,10 +549,10 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
         let names: Vec<&str> = newest.iter().map(|(name, _)| *name).collect();
         let first = names.first().copied().unwrap_or_default();
         let text = if names.len() == 1 {
-            format!("{first} holds the newest data, and is the one to bootstrap from: {told}")
+            format!("{first} holds the newest data, and is the one to bootstrap from: {positions}")
         } else {
             format!(
-                "{} hold the same newest data; the one to bootstrap from is {first}: {told}",
+                "{} hold the same newest data; the one to bootstrap from is {first}: {positions}",
                 names.join(" and ")
             )
         };
@@ -569,7 +569,7 @@ fn tables(view: &ClusterView, found: &mut Findings) {
         );
     }
     let Some(tables) = &view.tables else { return };
-    let mut told = |count: u64, names: &[String], what: &str, meaning: &str| {
+    let mut report = |count: u64, names: &[String], what: &str, meaning: &str| {
         if count == 0 {
             return;
         }
@@ -593,13 +593,13 @@ fn tables(view: &ClusterView, found: &mut Findings) {
             format!("{tables} {what}: {list} ({meaning})"),
         );
     };
-    told(
+    report(
         tables.without_key,
         &tables.without_key_names,
         "without a primary key",
         "nodes may keep their rows in different order, and large changes of them stall appliers",
     );
-    told(
+    report(
         tables.other_engine,
         &tables.other_engine_names,
         "of engines other than InnoDB",

@@ -86,11 +86,11 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
         ));
     }
     // A node that answers knows its position, though its file says -1.
-    let said = node
+    let reported = node
         .state
         .as_ref()
         .and_then(|state: &NodeState| state.seqno);
-    let Some(seqno) = said.or(file.seqno) else {
+    let Some(seqno) = reported.or(file.seqno) else {
         return unknown(
             "its grastate.dat says -1: it runs or has crashed, and its position has to be recovered",
         );

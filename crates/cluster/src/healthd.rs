@@ -59,14 +59,14 @@ pub struct Healthd {
 impl Healthd {
     /// Binds the addresses and starts to answer. The service ends when `cancel` is set.
     ///
-    /// `said` receives a line whenever the verdict changes.
+    /// `report` receives a line whenever the verdict changes.
     ///
     /// # Errors
     /// An address cannot be bound.
     pub fn start(
         options: &HealthdOptions,
         cancel: &Cancel,
-        said: impl Fn(&str) + Send + 'static,
+        report: impl Fn(&str) + Send + 'static,
     ) -> io::Result<Self> {
         let http = listen(options.listen)?;
         let agent = options.agent_listen.map(listen).transpose()?;
@@ -83,7 +83,7 @@ impl Healthd {
         let (node, stop) = (Arc::clone(&watched), cancel.clone());
         healthd
             .threads
-            .push(spawn("node", Box::new(move || node.watch(&stop, said)))?);
+            .push(spawn("node", Box::new(move || node.watch(&stop, report)))?);
         for (listener, answer) in [(Some(http), http::answer as Answer), (agent, agent::answer)] {
             let Some(listener) = listener else { continue };
             let (node, stop) = (Arc::clone(&watched), cancel.clone());

@@ -349,8 +349,8 @@ fn by_rings(view: &ClusterView, members: &[Member], at: usize, seqno: u64) -> Hi
 /// The folder and file name in which a running node keeps write-sets.
 fn ring_of(member: &Member) -> Option<(PathBuf, String)> {
     let mut conn = Connection::connect(&impatient(&member.connect)).ok()?;
-    let said = conn.query("SELECT @@wsrep_provider_options").ok()?;
-    let options = ProviderOptions::parse(said.str(0, 0)?);
+    let result = conn.query("SELECT @@wsrep_provider_options").ok()?;
+    let options = ProviderOptions::parse(result.str(0, 0)?);
     let folder = options.get("gcache.dir").unwrap_or_default();
     let name = options.get("gcache.name").unwrap_or(RING_NAME);
     let name = Path::new(name).file_name()?.to_string_lossy().into_owned();

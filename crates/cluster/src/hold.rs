@@ -288,7 +288,7 @@ fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeStat
         Some(state) if !state.primary || state.role != Role::Synced => {
             let is = match state.state.as_str() {
                 "" => "not part of the cluster",
-                said => said,
+                other => other,
             };
             let reason = format!(
                 "{node} is {is} and not Synced: keeping what it misses from now on would not be enough \

@@ -63,7 +63,7 @@ pub(crate) fn among(view: &ClusterView, at: usize) -> Among {
     if alike > 0 && own.size > alike {
         return Among::Others;
     }
-    let said = |name: &str, state: &NodeState| {
+    let describe = |name: &str, state: &NodeState| {
         format!(
             "{name} sees {} in history {}",
             members(state.size),
@@ -72,8 +72,8 @@ pub(crate) fn among(view: &ClusterView, at: usize) -> Among {
     };
     Among::Itself(format!(
         "{}, and {}",
-        said(&view.nodes[at].name, own),
-        said(name, other)
+        describe(&view.nodes[at].name, own),
+        describe(name, other)
     ))
 }
 
@@ -98,8 +98,8 @@ pub(crate) fn arrives(
         let view = observe("", members, &brief());
         match among(&view, at) {
             Among::Others => return Ok(()),
-            Among::Itself(said) if begun.elapsed() > ALONE_PATIENCE => {
-                return Err(Astray::Elsewhere(said));
+            Among::Itself(description) if begun.elapsed() > ALONE_PATIENCE => {
+                return Err(Astray::Elsewhere(description));
             }
             Among::Unseen if begun.elapsed() > SILENCE || given_up() => return Err(Astray::Unseen),
             Among::Itself(_) | Among::Unseen => {}
@@ -121,7 +121,7 @@ impl Astray {
     /// Stops a node that has bootstrapped a cluster of its own, and discards its position if `ours`
     /// is the run that started it. Returns what to tell the user.
     pub fn end(self, control: &Control, member: &Member, ours: Option<&Run>) -> Refusal {
-        let said = match self {
+        let description = match self {
             Self::Unseen => {
                 return Refusal::new(
                     "it says that it is in sync, but none of the others answers to confirm it: it \
@@ -129,7 +129,7 @@ impl Astray {
                 )
                 .hint(SEE_STATUS);
             }
-            Self::Elsewhere(said) => said,
+            Self::Elsewhere(description) => description,
         };
         let mut set_aside = false;
         let stop = format!("Stop {}. ", member.name);
@@ -173,7 +173,7 @@ impl Astray {
             ),
         };
         Refusal::new(format!(
-            "it has begun a cluster of its own beside that of the others: {said}{now}. What \
+            "it has begun a cluster of its own beside that of the others: {description}{now}. What \
             applications wrote to it meanwhile is on it alone, and its position no longer \
             counts{place}"
         ))
@@ -226,9 +226,9 @@ mod tests {
             let alone = of(vec![node(a, "1", "1"), other.clone(), other]);
             assert!(matches!(alone, Among::Itself(_)), "{alone:?}");
         }
-        let said = of(vec![node(a, "1", "1"), node(b, "5", "2")]);
+        let found = of(vec![node(a, "1", "1"), node(b, "5", "2")]);
         assert_eq!(
-            said,
+            found,
             Among::Itself(format!(
                 "n1 sees one member in history {a}, and n2 sees 2 members in history {b}"
             ))

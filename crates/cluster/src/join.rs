@@ -51,7 +51,7 @@ pub(crate) struct Joining<'a> {
     /// When its log was last searched.
     read: Option<Instant>,
     begun: Instant,
-    told: Instant,
+    last_report: Instant,
 }
 
 /// The state of a starting node.
@@ -80,7 +80,7 @@ impl<'a> Joining<'a> {
             answered: None,
             read: None,
             begun: now,
-            told: now,
+            last_report: now,
         }
     }
 
@@ -99,10 +99,10 @@ impl<'a> Joining<'a> {
     /// Reports every [`TELL`] that the node is still starting, and whether its end could go
     /// unnoticed.
     pub fn report(&mut self, events: &Events) {
-        if self.told.elapsed() < TELL {
+        if self.last_report.elapsed() < TELL {
             return;
         }
-        self.told = Instant::now();
+        self.last_report = Instant::now();
         let doing = self.doing();
         let unknown = match self.control.is_running() {
             Ok(Some(_)) => String::new(),
@@ -126,8 +126,8 @@ impl<'a> Joining<'a> {
         if let Ok(state) = look(self.member) {
             return match state.state.as_str() {
                 "" => "it answers, and belongs to no cluster yet".to_owned(),
-                said => {
-                    format!("it answers and is {said}; waiting until it is Synced")
+                name => {
+                    format!("it answers and is {name}; waiting until it is Synced")
                 }
             };
         }
@@ -434,8 +434,8 @@ mod tests {
         events.add(Arc::new(Heard(sender)));
         let result = stop_with_notes(&events, "galera-1", Duration::from_millis(5), || {
             for _ in 0..2 {
-                let told = heard.recv().unwrap();
-                assert!(told.contains("galera-1 has not stopped"), "{told}");
+                let message = heard.recv().unwrap();
+                assert!(message.contains("galera-1 has not stopped"), "{message}");
             }
             Err(ControlError::new(
                 "galera-1",

@@ -13,11 +13,11 @@ const UNITS: &str = "mariadb*";
 
 /// The current end of the node's log. `None`: its location is unknown, or it cannot be read.
 pub fn now(control: &Control, member: &Member, state: &NodeState) -> Option<LogMark> {
-    let said = Path::new(&state.datadir).join(&state.log_error);
+    let log = Path::new(&state.datadir).join(&state.log_error);
     at(
         control,
         member,
-        Some(said).filter(|_| !state.log_error.is_empty()),
+        Some(log).filter(|_| !state.log_error.is_empty()),
     )
 }
 
@@ -56,9 +56,9 @@ fn at(control: &Control, member: &Member, named: Option<PathBuf>) -> Option<LogM
 /// distributions. `None`: it cannot be read.
 pub fn of_node_that_answers(member: &Member, state: &NodeState) -> Option<LogMark> {
     let host = member.host.as_ref()?;
-    let said = Path::new(&state.datadir).join(&state.log_error);
-    let said = Some(said).filter(|_| !state.log_error.is_empty());
-    match member.log.clone().or(said) {
+    let log = Path::new(&state.datadir).join(&state.log_error);
+    let log = Some(log).filter(|_| !state.log_error.is_empty());
+    match member.log.clone().or(log) {
         Some(path) => LogMark::end_of(host, path),
         None => LogMark::journal(host, UNITS),
     }

@@ -77,9 +77,11 @@ impl Member {
     /// Data directory: from the list, else as the server reports it, else as for a node that does
     /// not answer.
     pub(crate) fn folder_by(&self, state: Option<&NodeState>) -> PathBuf {
-        let said = state.map(|state| state.datadir.as_str());
-        let said = said.filter(|folder| !folder.is_empty()).map(PathBuf::from);
-        let known = self.datadir.clone().or(said);
+        let reported = state.map(|state| state.datadir.as_str());
+        let reported = reported
+            .filter(|folder| !folder.is_empty())
+            .map(PathBuf::from);
+        let known = self.datadir.clone().or(reported);
         known.unwrap_or_else(|| self.folder())
     }
 

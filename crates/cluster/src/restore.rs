@@ -142,7 +142,7 @@ pub fn plan_restore(
     }
     // Nothing speaks against the restore, so writing to the cluster is fine.
     let mut rates = wish.rates.clone();
-    let told = measure::measure(&mut rates, &view, members, plan.at);
+    let warnings = measure::measure(&mut rates, &view, members, plan.at);
     plan.rates = rates.clone();
     match make(&RestoreWish {
         rates,
@@ -158,7 +158,7 @@ pub fn plan_restore(
         )),
         Err(error) => return Err(error),
     }
-    plan.warnings.extend(told);
+    plan.warnings.extend(warnings);
     Ok(plan)
 }
 

@@ -59,7 +59,7 @@ impl Start<'_> {
     /// [`ControlError`]: the node could not be started.
     pub fn begin(&self, donor: Option<&str>) -> Result<(), ControlError> {
         let mut donor = donor.filter(|donor| !donor.is_empty());
-        let told = |name| {
+        let record = |name| {
             if self.may_put_back() {
                 self.write_down(&given(name))
             } else {
@@ -67,7 +67,7 @@ impl Start<'_> {
             }
         };
         if let Some(name) = donor
-            && let Err(reason) = told(name)
+            && let Err(reason) = record(name)
         {
             self.run.events.note(format!(
                 "{} is not told to ask {name} first, because that could not be put back: {reason}",
@@ -196,8 +196,8 @@ fn given(donor: &str) -> String {
 }
 
 impl OwnOptions {
-    fn parse(said: &str) -> Option<Self> {
-        let mut lines = said.split('\n');
+    fn parse(output: &str) -> Option<Self> {
+        let mut lines = output.split('\n');
         Some(Self {
             hostname: lines.next()?.to_owned(),
             port: lines.next()?.parse().ok(),
@@ -250,9 +250,9 @@ mod tests {
                 Host::word(&folder.path().to_string_lossy()),
                 Host::word(&file.to_string_lossy())
             );
-            let said = Host::Local.run(&script).unwrap();
-            assert!(said.status.success(), "{said:?}");
-            OwnOptions::parse(&String::from_utf8_lossy(&said.stdout)).unwrap()
+            let output = Host::Local.run(&script).unwrap();
+            assert!(output.status.success(), "{output:?}");
+            OwnOptions::parse(&String::from_utf8_lossy(&output.stdout)).unwrap()
         };
         let none = own("[mysqld]\nport = 3333\n");
         assert_eq!((none.port, none.donors.as_str()), (Some(3333), ""));

@@ -77,10 +77,11 @@ mod tests {
         let mut view = view(vec![None]);
         view.note_work(vec![of("process 1 on h", Some(false), Some("load"))]);
         view.note_work(vec![of("process 2 on h", Some(true), None)]);
-        let told = view.work[0].describe();
+        let description = view.work[0].describe();
         assert!(
-            view.work.len() == 1 && told.contains("at the step load; process 2 on h works on it"),
-            "{told}"
+            view.work.len() == 1
+                && description.contains("at the step load; process 2 on h works on it"),
+            "{description}"
         );
     }
 }

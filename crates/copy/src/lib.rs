@@ -50,43 +50,47 @@ pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure
         move || reading.cancel(run.reason().unwrap_or_else(stopped))
     };
     let _both = run.cancel.on_cancel(both);
-    let said: Mutex<Result<SourceReport, DumpError>> = Mutex::new(Ok(SourceReport::default()));
-    let say = |word| *said.lock().unwrap_or_else(PoisonError::into_inner) = word;
+    let source_result: Mutex<Result<SourceReport, DumpError>> =
+        Mutex::new(Ok(SourceReport::default()));
+    let set_source_result =
+        |result| *source_result.lock().unwrap_or_else(PoisonError::into_inner) = result;
     let result = std::thread::scope(|scope| {
-        let mut opened: Option<Arc<RowStream>> = None;
+        let mut open_stream: Option<Arc<RowStream>> = None;
         let result = refloat_load::load_from(&options.load, run, || {
             let mut source = match Source::open(options, run, &reading) {
                 Ok(source) => source,
                 Err(error) => {
-                    say(Err(error));
+                    set_source_result(Err(error));
                     return Err(LoadError::SourceEnded);
                 }
             };
             outcome.source_server.clone_from(&source.server);
             outcome.notes.extend_from_slice(source.notes());
             let (layout, stream) = source.layout(options);
-            opened = Some(Arc::clone(&stream));
-            let (say, reading) = (&say, &reading);
+            open_stream = Some(Arc::clone(&stream));
+            let (set_source_result, reading) = (&set_source_result, &reading);
             scope.spawn(move || {
                 let fed = catch_unwind(AssertUnwindSafe(|| {
                     source.feed(options, run, reading, &stream)
                 }));
                 let fed = fed.unwrap_or_else(|_panic| Err(DumpError::defect()));
                 let whole = fed.is_ok();
-                say(fed);
+                set_source_result(fed);
                 // Before the stream ends: the target acts on the end as soon as it sees it.
                 stream.end(whole);
             });
             Ok(OpenSource::Layout(Box::new(layout)))
         });
-        if let Some(stream) = opened {
+        if let Some(stream) = open_stream {
             stream.close();
             reading.cancel(stopped());
         }
         result
     });
-    let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
-    finish(options, run, outcome, result, said)
+    let source_result = source_result
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    finish(options, run, outcome, result, source_result)
 }
 
 /// Combines the results of both sides.
@@ -95,7 +99,7 @@ fn finish(
     run: &Run,
     mut outcome: CopyOutcome,
     result: Result<LoadOutcome, LoadFailure>,
-    said: Result<SourceReport, DumpError>,
+    source_result: Result<SourceReport, DumpError>,
 ) -> Result<CopyOutcome, CopyFailure> {
     let (load, error) = match result {
         Ok(load) => (load, None),
@@ -103,7 +107,7 @@ fn finish(
     };
     outcome.load = load;
     let mut kept = None;
-    let source_error = match said {
+    let source_error = match source_result {
         Ok(fed) => {
             kept = fed.kept;
             outcome.snapshot = fed.snapshot;

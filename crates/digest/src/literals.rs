@@ -61,7 +61,7 @@ pub struct LiteralColumn {
     /// The character set of the column; empty if it has none or it is unknown.
     pub own_charset: String,
     /// The character set that the server must convert it to; `None` for the column's own bytes.
-    pub told_in: Option<String>,
+    pub convert_to: Option<String>,
 }
 
 impl LiteralColumn {
@@ -117,7 +117,7 @@ impl LiteralColumn {
             domain,
             kind,
             own_charset: own.to_owned(),
-            told_in: (!same).then(|| charset.to_owned()),
+            convert_to: (!same).then(|| charset.to_owned()),
         })
     }
 }
@@ -225,15 +225,16 @@ impl<'a> Cells<'a> {
         }
         let fits = match column.domain {
             Domain::Bytes | Domain::Bits => true,
-            Domain::Text => self.is_told(column, from),
+            Domain::Text => self.is_sent_as_is(column, from),
             _ => false,
         };
         self.keep(place, from, fits)
     }
 
     /// Whether the column's own bytes are what the server sends.
-    fn is_told(&self, column: &LiteralColumn, from: usize) -> bool {
-        column.told_in.is_none() || (self.bytes[from..].is_ascii() && !is_wide(&column.own_charset))
+    fn is_sent_as_is(&self, column: &LiteralColumn, from: usize) -> bool {
+        column.convert_to.is_none()
+            || (self.bytes[from..].is_ascii() && !is_wide(&column.own_charset))
     }
 }
 
@@ -303,7 +304,7 @@ impl RowVisitor for Cells<'_> {
         };
         let fits = match column.domain {
             Domain::Bytes | Domain::Bits => true,
-            Domain::Text | Domain::Names => !binary || self.is_told(column, from),
+            Domain::Text | Domain::Names => !binary || self.is_sent_as_is(column, from),
             Domain::Integer => is_integer(value),
             Domain::Decimal => is_number(value) && !value.contains(&b'e') && !value.contains(&b'E'),
             Domain::Approximate => is_number(value),
@@ -349,7 +350,7 @@ impl RowVisitor for Cells<'_> {
             column.own_charset.as_str(),
             "" | "utf8" | "utf8mb3" | "utf8mb4"
         );
-        let fits = self.bytes[from..].is_ascii() || (unicode && column.told_in.is_none());
+        let fits = self.bytes[from..].is_ascii() || (unicode && column.convert_to.is_none());
         self.keep(place, from, fits)
     }
 
@@ -499,13 +500,13 @@ mod tests {
     use super::*;
     use crate::rows::cells;
 
-    fn column(domain: Domain, told_in: Option<&str>) -> LiteralColumn {
+    fn column(domain: Domain, convert_to: Option<&str>) -> LiteralColumn {
         LiteralColumn {
             name: "c".to_owned(),
             domain,
             kind: CellKind::Bytes,
             own_charset: String::new(),
-            told_in: told_in.map(str::to_owned),
+            convert_to: convert_to.map(str::to_owned),
         }
     }
 
@@ -521,11 +522,11 @@ mod tests {
 
     #[test]
     fn literals_are_what_a_server_makes_of_them() {
-        let told = |text, domain| values(text, column(domain, None)).unwrap()[0].clone();
+        let value_of = |text, domain| values(text, column(domain, None)).unwrap()[0].clone();
         let is = |text, domain, value: &[u8]| {
-            assert_eq!(told(text, domain).as_deref(), Some(value), "{text}");
+            assert_eq!(value_of(text, domain).as_deref(), Some(value), "{text}");
         };
-        assert_eq!(told("(NULL)", Domain::Text), None);
+        assert_eq!(value_of("(NULL)", Domain::Text), None);
         is("(-5)", Domain::Integer, b"-5");
         is("('5')", Domain::Integer, b"5");
         is("(1.50)", Domain::Decimal, b"1.50");
@@ -586,9 +587,9 @@ mod tests {
             assert!(why.contains("is not known"), "{text}: {why}");
         }
         // The column's own bytes, where the server sends it in another character set.
-        let told_in = || column(Domain::Text, Some("utf8mb4"));
-        assert!(values("(0xE9)", told_in()).is_err());
-        assert!(values("(0x65)", told_in()).is_ok());
+        let converted = || column(Domain::Text, Some("utf8mb4"));
+        assert!(values("(0xE9)", converted()).is_err());
+        assert!(values("(0x65)", converted()).is_ok());
         assert!(values("(1, 2)", column(Domain::Integer, None)).is_err());
         assert!(values("()", column(Domain::Integer, None)).is_err());
     }

@@ -43,24 +43,24 @@ pub struct Watcher {
 
 /// What the samples show.
 struct Seen {
-    opened: Instant,
+    opened_at: Instant,
     max_age: Option<Duration>,
     max_history: Option<u64>,
     progress: Progress,
     first: Sample,
     cost: SnapshotCost,
     /// The limit that was passed, in words.
-    beyond: Option<String>,
+    passed_limit: Option<String>,
 }
 
 impl Watcher {
-    /// Takes the first sample, and goes on sampling. `opened` is when the snapshot was opened;
+    /// Takes the first sample, and goes on sampling. `opened_at` is when the snapshot was opened;
     /// `running` becomes the number of statements that run on the server.
     /// When a limit is passed, the readers are cancelled through `stop`.
     pub fn begin(
         control: &Connection,
         options: &DumpOptions,
-        opened: Instant,
+        opened_at: Instant,
         progress: &Progress,
         running: &Arc<AtomicU64>,
         stop: &Cancel,
@@ -69,13 +69,13 @@ impl Watcher {
             .and_then(|mut conn| look(&mut conn))
             .map_err(|error| DumpError::server("asking what the snapshot costs", error))?;
         let mut seen = Seen {
-            opened,
+            opened_at,
             max_age: options.max_age,
             max_history: options.max_history,
             progress: progress.clone(),
             first,
             cost: SnapshotCost::default(),
-            beyond: None,
+            passed_limit: None,
         };
         seen.note(first);
         let seen = Arc::new(Mutex::new(seen));
@@ -93,9 +93,9 @@ impl Watcher {
                 running.store(sample.running, Ordering::Relaxed);
                 seen.note(sample);
             }
-            if let (None, Some(reason)) = (&seen.beyond, seen.limit_passed()) {
+            if let (None, Some(reason)) = (&seen.passed_limit, seen.limit_passed()) {
                 stop.cancel(CancelReason::Failed(reason.clone()));
-                seen.beyond = Some(reason);
+                seen.passed_limit = Some(reason);
             }
         };
         let sampler = Sampler::start(control.options(), LOOK, look, note);
@@ -111,9 +111,12 @@ impl Watcher {
             drop(self.sampler);
         }
         let mut seen = lock(&self.seen);
-        seen.cost.seconds = seen.opened.elapsed().as_secs_f64();
-        let beyond = seen.beyond.take();
-        (seen.cost, beyond.map(|reason| DumpError::Given { reason }))
+        seen.cost.seconds = seen.opened_at.elapsed().as_secs_f64();
+        let passed_limit = seen.passed_limit.take();
+        (
+            seen.cost,
+            passed_limit.map(|reason| DumpError::Given { reason }),
+        )
     }
 }
 
@@ -123,7 +126,7 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
 
 impl Seen {
     fn note(&mut self, sample: Sample) {
-        self.cost.seconds = self.opened.elapsed().as_secs_f64();
+        self.cost.seconds = self.opened_at.elapsed().as_secs_f64();
         if let Some(now) = sample.history {
             let history = self.cost.history.get_or_insert(HistoryLength {
                 first: now,
@@ -145,7 +148,7 @@ impl Seen {
 
     /// The limit that was passed, in words.
     fn limit_passed(&self) -> Option<String> {
-        let age = self.opened.elapsed();
+        let age = self.opened_at.elapsed();
         if let Some(max) = self.max_age.filter(|max| age >= *max) {
             return Some(format!(
                 "it has been open for {:.0} s, and the limit is {} s",

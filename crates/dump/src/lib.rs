@@ -334,8 +334,8 @@ impl Reading<'_> {
             self.cancel.on_hard(also(true)),
         );
         let running = Arc::default();
-        let opened = snapshot.opened;
-        let watcher = Watcher::begin(control, options, opened, self.shown, &running, &stop)?;
+        let opened_at = snapshot.opened_at;
+        let watcher = Watcher::begin(control, options, opened_at, self.shown, &running, &stop)?;
         let throttle = Throttle::new(
             options.max_rate,
             options.max_running,
@@ -354,12 +354,12 @@ impl Reading<'_> {
             tables,
         };
         let read = read_rows(options, &work, snapshot, control);
-        let (cost, beyond) = watcher.end(read.is_ok());
+        let (cost, limit_error) = watcher.end(read.is_ok());
         if let Err(error) = read {
             // The limit that stopped the readers says more than the errors they ended with.
-            return Err(match beyond {
+            return Err(match limit_error {
                 _ if self.cancel.is_cancelled() => DumpError::interrupted(self.cancel),
-                Some(beyond) => beyond,
+                Some(limit_error) => limit_error,
                 None => error,
             });
         }

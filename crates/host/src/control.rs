@@ -108,9 +108,9 @@ impl Control {
             "systemctl show --property=Restart --value -- {}",
             Host::word(unit)
         );
-        let said = run(host, unit, "looking at", &script).ok()?;
-        let said = said.trim();
-        (!said.is_empty() && said != "no").then(|| format!("unit {unit} has Restart={said}"))
+        let policy = run(host, unit, "looking at", &script).ok()?;
+        let policy = policy.trim();
+        (!policy.is_empty() && policy != "no").then(|| format!("unit {unit} has Restart={policy}"))
     }
 
     /// Starts the node and returns once it is starting. The caller checks whether it comes up.
@@ -230,16 +230,16 @@ fn run_within(
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let mut said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    if said.is_empty() {
+    let mut message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if message.is_empty() {
         String::from_utf8_lossy(&output.stdout)
             .trim()
-            .clone_into(&mut said);
+            .clone_into(&mut message);
     }
     Err(ControlError::new(
         what,
         doing,
-        format!("on {}: {}: {}", host.name(), output.status, plain(&said)),
+        format!("on {}: {}: {}", host.name(), output.status, plain(&message)),
     ))
 }
 

@@ -118,8 +118,8 @@ impl Copying {
              cat \"$file\"; break; done",
             places.join(" ")
         );
-        let said = host.run(&script)?.stdout;
-        Ok(Self::parse(&String::from_utf8_lossy(&said)))
+        let stdout = host.run(&script)?.stdout;
+        Ok(Self::parse(&String::from_utf8_lossy(&stdout)))
     }
 }
 

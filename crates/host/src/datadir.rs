@@ -43,8 +43,8 @@ pub fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> {
          fi\n\
          if [ -e \"$real/ibdata1\" ] || [ -d \"$real/mysql\" ]; then echo data; fi"
     );
-    let said = host.look(&script, datadir)?;
-    let mut lines = said.lines();
+    let output = host.look(&script, datadir)?;
+    let mut lines = output.lines();
     let mut next = || lines.next().unwrap_or_default().trim().to_owned();
     let path = PathBuf::from(next());
     let disk = Some(next()).filter(|disk| !disk.is_empty());
@@ -164,8 +164,8 @@ pub fn remove_half_copy(host: &Host, folder: &Path, aside: &Path) -> Result<bool
         aside = word(aside),
         no_server = refuse_server_here()
     );
-    let said = host.change(&script, folder, folder.parent().unwrap_or(folder))?;
-    Ok(!said.trim().is_empty())
+    let output = host.change(&script, folder, folder.parent().unwrap_or(folder))?;
+    Ok(!output.trim().is_empty())
 }
 
 /// Prints the process of a script that receives a copy into the script's working directory. In the
@@ -198,8 +198,8 @@ pub fn copy_comes(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError>
          done\n{JOINER_HERE}",
         word(datadir)
     );
-    let said = host.run(&script)?;
-    Ok(String::from_utf8_lossy(&said.stdout).trim().parse().ok())
+    let output = host.run(&script)?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().parse().ok())
 }
 
 #[cfg(test)]

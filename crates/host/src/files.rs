@@ -64,7 +64,7 @@ impl Host {
             word(folder)
         );
         let output = self.run_for(&script, PATIENCE)?;
-        let (host, said) = (self.name().to_owned(), || {
+        let (host, stderr) = (self.name().to_owned(), || {
             plain(&String::from_utf8_lossy(&output.stderr))
         });
         match output.status.code() {
@@ -72,12 +72,12 @@ impl Host {
             Some(SERVER_RUNS) => Err(HostError::ServerRuns {
                 folder: path.to_owned(),
                 host,
-                process: said(),
+                process: stderr(),
             }),
             _ => Err(HostError::Change {
                 path: path.to_owned(),
                 host,
-                reason: said(),
+                reason: stderr(),
             }),
         }
     }

@@ -122,9 +122,9 @@ impl Host {
              said=$(my_print_defaults {file} --mysqld 2>/dev/null || my_print_defaults {file} mysqld server) || exit 1\n\
              printf '%s\\n' \"$said\" | sed -n 's/^--{either}=//p' | tail -n 1"
         );
-        let said = self.look(&script, only.unwrap_or(Path::new(OPTION_FILES)))?;
-        let said = said.trim_end_matches('\n');
-        Ok((!said.is_empty()).then(|| PathBuf::from(said)))
+        let value = self.look(&script, only.unwrap_or(Path::new(OPTION_FILES)))?;
+        let value = value.trim_end_matches('\n');
+        Ok((!value.is_empty()).then(|| PathBuf::from(value)))
     }
 
     /// The names in a folder, including hidden ones. `None`: it cannot be read.
@@ -265,8 +265,8 @@ pub fn forwarded_port(line: &str) -> Option<u16> {
 
 /// The last line of a failed program's output. For an unknown host key, `ssh` prints a page whose
 /// last line says what is wrong.
-pub fn last_line(said: &[u8]) -> String {
-    let text = String::from_utf8_lossy(said);
+pub fn last_line(output: &[u8]) -> String {
+    let text = String::from_utf8_lossy(output);
     let mut lines = text.lines().rev();
     plain(
         lines
@@ -374,10 +374,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("it's my.cnf");
         std::fs::write(&file, "[mysqld]\ndatadir=/srv/a\nlog_error=b.err\n").unwrap();
-        let said = |name: &str| Host::Local.option(name, Some(&file)).unwrap();
-        assert_eq!(said("datadir"), Some("/srv/a".into()));
-        assert_eq!(said("log-error"), Some("b.err".into()));
-        assert_eq!(said("tmpdir"), None);
+        let option = |name: &str| Host::Local.option(name, Some(&file)).unwrap();
+        assert_eq!(option("datadir"), Some("/srv/a".into()));
+        assert_eq!(option("log-error"), Some("b.err".into()));
+        assert_eq!(option("tmpdir"), None);
         let missing = folder.path().join("no.cnf");
         let error = Host::Local.option("datadir", Some(&missing)).unwrap_err();
         assert!(error.to_string().contains("no.cnf"), "{error}");

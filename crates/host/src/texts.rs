@@ -14,8 +14,8 @@ impl Host {
             let read = |path: &PathBuf| Some((path.clone(), std::fs::read_to_string(path).ok()?));
             return paths.iter().filter_map(read).collect();
         }
-        let said = self.run(&script(paths)).map(|output| output.stdout);
-        texts(&String::from_utf8_lossy(&said.unwrap_or_default()), paths)
+        let stdout = self.run(&script(paths)).map(|output| output.stdout);
+        texts(&String::from_utf8_lossy(&stdout.unwrap_or_default()), paths)
     }
 }
 
@@ -33,10 +33,10 @@ fn script(paths: &[PathBuf]) -> String {
 }
 
 /// Reads what the script has printed.
-fn texts(said: &str, paths: &[PathBuf]) -> BTreeMap<PathBuf, String> {
+fn texts(output: &str, paths: &[PathBuf]) -> BTreeMap<PathBuf, String> {
     let mut texts = BTreeMap::new();
     let mut text: Option<&mut String> = None;
-    for line in said.lines() {
+    for line in output.lines() {
         if let Some(line) = line.strip_prefix(' ') {
             if let Some(text) = &mut text {
                 text.push_str(line);
@@ -63,8 +63,11 @@ mod tests {
         }
         let here = Host::Local.texts(&paths);
         assert_eq!(here.len(), 3);
-        let said = Host::Local.run(&script(&paths)).unwrap();
-        assert!(said.stderr.is_empty());
-        assert_eq!(texts(&String::from_utf8_lossy(&said.stdout), &paths), here);
+        let output = Host::Local.run(&script(&paths)).unwrap();
+        assert!(output.stderr.is_empty());
+        assert_eq!(
+            texts(&String::from_utf8_lossy(&output.stdout), &paths),
+            here
+        );
     }
 }

@@ -357,12 +357,12 @@ fn equip(
         preflight,
         ..
     } = *prepared;
-    let opened = preflight::opens_infile(prepared.settings)
+    let infile_allowed = preflight::opens_infile(prepared.settings)
         && control
             .query_value("SELECT @@GLOBAL.local_infile")
             .map_err(|error| LoadError::server("asking whether LOAD DATA is allowed", error))?
             .is_some_and(|value| value == "1");
-    let write_path = preflight::path_now(options, facts, opened, preflight.write_path);
+    let write_path = preflight::path_now(options, facts, infile_allowed, preflight.write_path);
     if write_path != preflight.write_path {
         outcome
             .advice

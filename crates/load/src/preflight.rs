@@ -43,12 +43,12 @@ pub struct Preflight {
 pub fn path_now(
     options: &LoadOptions,
     facts: &Facts,
-    opened: bool,
+    infile_allowed: bool,
     before: WritePath,
 ) -> WritePath {
     if options.write_path == WritePath::Auto
         && before == WritePath::Insert
-        && opened
+        && infile_allowed
         && !galera::splits_load_data(facts)
     {
         WritePath::LoadData
@@ -64,8 +64,8 @@ pub fn path_refused(
     facts: &Facts,
     settings: &SettingsPlan,
 ) -> Option<Refusal> {
-    let opened = opens_infile(settings) || facts.is_on("local_infile");
-    (options.write_path == WritePath::LoadData && !opened).then(|| Refusal {
+    let infile_allowed = opens_infile(settings) || facts.is_on("local_infile");
+    (options.write_path == WritePath::LoadData && !infile_allowed).then(|| Refusal {
         reason: "local_infile is off on the server, so it refuses LOAD DATA LOCAL".to_owned(),
         hint: "SET GLOBAL local_infile = ON allows it, and so does --durability relaxed for the load alone; --write-path auto takes what works."
             .to_owned(),

@@ -104,9 +104,9 @@ fn check_some(
                 none => none.insert(Connection::connect(connect)?),
             };
             let name = format!("{}.{}", quote_ident(database), quote_ident(table));
-            let said = conn.query(format!("CHECK TABLE {name}"))?;
-            let rows = (0..said.len()).map(|row| {
-                let text = |column| said.str(row, column).unwrap_or_default().to_owned();
+            let result = conn.query(format!("CHECK TABLE {name}"))?;
+            let rows = (0..result.len()).map(|row| {
+                let text = |column| result.str(row, column).unwrap_or_default().to_owned();
                 (text(2), text(3))
             });
             Ok(verdict(&rows.collect::<Vec<_>>()))
@@ -124,12 +124,12 @@ fn check_some(
 }
 
 /// What the rows of `CHECK TABLE` mean: kinds and texts.
-fn verdict(said: &[(String, String)]) -> Verdict {
-    let last = said.last().map(|(_, text)| text.as_str());
+fn verdict(rows: &[(String, String)]) -> Verdict {
+    let last = rows.last().map(|(_, text)| text.as_str());
     if last.is_some_and(|text| WHOLE.contains(&text)) {
         return Verdict::Whole;
     }
-    let texts: Vec<&str> = said
+    let texts: Vec<&str> = rows
         .iter()
         .filter(|(kind, _)| !kind.eq_ignore_ascii_case("status"))
         .map(|(_, text)| text.as_str())
@@ -175,12 +175,12 @@ mod tests {
 
     #[test]
     fn what_servers_say_of_tables() {
-        let of = |said: &[(&str, &str)]| {
-            let said: Vec<_> = said
+        let of = |rows: &[(&str, &str)]| {
+            let rows: Vec<_> = rows
                 .iter()
                 .map(|(kind, text)| ((*kind).to_owned(), (*text).to_owned()))
                 .collect();
-            verdict(&said)
+            verdict(&rows)
         };
         let open = (
             "warning",

@@ -175,19 +175,19 @@ impl Donor {
             self.options.parallel,
             &run.cancel,
         )?;
-        let said = producer.log();
+        let log = producer.log();
         let mut files = Demultiplexer::new(writer, producer.name(), run.dir.path());
-        let late = is_late(self.redo_bytes(), Arc::clone(&said));
+        let late = is_late(self.redo_bytes(), Arc::clone(&log));
         let pacer = Pacer::start(self.options.max_rate, calm, source, &run.events, late);
-        let throttle = Throttle::new(pacer, Arc::clone(&said));
+        let throttle = Throttle::new(pacer, Arc::clone(&log));
         let taken = Arc::new(AtomicU64::new(0));
         let (read, is_stalled) = stall::watched(
-            (&said, &taken),
+            (&log, &taken),
             (stall::LIMIT, &producer.lifeline()),
             &run.events,
             || self.read(&mut files, &mut stream, (throttle, &taken), run),
         );
-        *blocked = said.blocked();
+        *blocked = log.blocked();
         if is_stalled && run.cancel.reason().is_none() {
             // The tool's own message would only say that it was killed.
             return Err(PhysicalError::Tool {

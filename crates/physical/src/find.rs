@@ -48,13 +48,13 @@ pub fn version_of(
         "PATH=$PATH:{SEARCHED}; command -v {word} >/dev/null || exit 66; exec {word} --version 2>&1"
     );
     let output = host.run(&script)?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let refused = |what: &str, hint: &str| {
         let (program, host) = (program.display(), host.name());
-        let said = last_line(said.as_bytes());
+        let message = last_line(stdout.as_bytes());
         let reason = match what {
             "" => format!("there is no {program} on {host}"),
-            what => format!("{program} on {host} {what}: {said}"),
+            what => format!("{program} on {host} {what}: {message}"),
         };
         PhysicalError::refused(Refusal::new(reason).hint(hint))
     };
@@ -63,16 +63,17 @@ pub fn version_of(
         Some(66) => return Err(refused("", hint)),
         _ => return Err(refused("does not run", "")),
     }
-    match version_in(&said) {
-        Some(version) => Ok((version, said)),
+    match version_in(&stdout) {
+        Some(version) => Ok((version, stdout)),
         None => Err(refused("does not report its version", "")),
     }
 }
 
 /// The version in what a tool says of itself: "mariadb-backup based on `MariaDB` server
 /// 10.11.19-MariaDB …", "xtrabackup version 8.4.0-1 based on `MySQL` server 8.4.0 …".
-pub fn version_in(said: &str) -> Option<Version> {
-    said.lines()
+pub fn version_in(output: &str) -> Option<Version> {
+    output
+        .lines()
         .flat_map(str::split_ascii_whitespace)
         .find_map(|word| {
             let mut numbers = word.split(['.', '-']);
@@ -87,7 +88,7 @@ mod tests {
 
     #[test]
     fn versions_as_the_tools_tell_them() {
-        for (said, version) in [
+        for (output, version) in [
             (
                 "mariadb-backup based on MariaDB server 10.11.19-MariaDB debian-linux-gnu (x86_64)\n",
                 Some((10, 11, 19)),
@@ -98,7 +99,7 @@ mod tests {
             ),
             ("no version", None),
         ] {
-            assert_eq!(version_in(said), version, "{said}");
+            assert_eq!(version_in(output), version, "{output}");
         }
     }
 }

@@ -63,10 +63,10 @@ pub fn no_server_for(about: &About) -> Option<Refusal> {
     if about.tool_kind() != ToolKind::Clone {
         return None;
     }
-    let (own, said) = version_of(&Host::Local, Path::new("mysqld"), "").ok()?;
+    let (own, output) = version_of(&Host::Local, Path::new("mysqld"), "").ok()?;
     let its = version_in(&about.server.version)?;
     // MariaDB has a program of this name, too.
-    if said.contains("MariaDB") || (own.0, own.1) == (its.0, its.1) && own >= its {
+    if output.contains("MariaDB") || (own.0, own.1) == (its.0, its.1) && own >= its {
         return None;
     }
     let refusal = Refusal::new(format!(
@@ -142,12 +142,12 @@ fn prepare_so(
     )?;
     producer.finish(cancel)?;
     let names = ["xtrabackup_checkpoints", "mariadb_backup_checkpoints"];
-    let said = names
+    let checkpoints = names
         .iter()
         .find_map(|name| fs::read_to_string(folder.join(name)).ok());
-    let is_prepared = said
+    let is_prepared = checkpoints
         .as_ref()
-        .is_some_and(|said| PREPARED.iter().any(|word| said.contains(word)));
+        .is_some_and(|checkpoints| PREPARED.iter().any(|word| checkpoints.contains(word)));
     if is_prepared {
         return Ok(());
     }

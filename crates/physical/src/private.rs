@@ -360,8 +360,8 @@ fn server_for(about: &About, program: Option<&Path>) -> Result<PathBuf, Physical
         text(its)
     );
     let program = program.map_or_else(|| PathBuf::from(name), Path::to_path_buf);
-    let (own, said) = version_of(&Host::Local, &program, &hint)?;
-    let is_mariadb = said.contains("MariaDB");
+    let (own, output) = version_of(&Host::Local, &program, &hint)?;
+    let is_mariadb = output.contains("MariaDB");
     if is_mariadb == (vendor == Vendor::MariaDb) && fits(own, its) {
         return Ok(program);
     }

@@ -58,7 +58,7 @@ impl Lifeline {
 pub struct Producer {
     child: Child,
     name: String,
-    said: Arc<ToolLog>,
+    log: Arc<ToolLog>,
     listener: Option<JoinHandle<()>>,
     /// It is closed when this program ends, or gives the tool up.
     lifeline: Lifeline,
@@ -127,10 +127,10 @@ impl Producer {
             .map_err(failed)?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let hook = cancel.on_cancel(move || end_group(group));
-        let said = Arc::new(ToolLog::new());
+        let log = Arc::new(ToolLog::new());
         let listener = child.stderr.take().map(|stderr| {
-            let said = Arc::clone(&said);
-            std::thread::spawn(move || listen(stderr, &said, group))
+            let log = Arc::clone(&log);
+            std::thread::spawn(move || listen(stderr, &log, group))
         });
         let mut stdin = child.stdin.take();
         if let (Some(stdin), Input::Text(text)) = (&mut stdin, input) {
@@ -141,7 +141,7 @@ impl Producer {
         let mut producer = Self {
             child,
             name,
-            said,
+            log,
             listener,
             lifeline: Lifeline::of(stdin),
             _hook: hook,
@@ -164,7 +164,7 @@ impl Producer {
 
     /// What it has said so far.
     pub fn log(&self) -> Arc<ToolLog> {
-        Arc::clone(&self.said)
+        Arc::clone(&self.log)
     }
 
     /// Waits for its end, and checks that it succeeded: by its exit status **and** its own last
@@ -177,17 +177,17 @@ impl Producer {
         }
         match status {
             Err(error) => Err(self.failed(format!("could not be waited for: {error}"))),
-            Ok(_) if self.said.full.load(Ordering::Relaxed) => {
+            Ok(_) if self.log.full.load(Ordering::Relaxed) => {
                 Err(self.failed("was stopped: there is no space left on the disk".to_owned()))
             }
             Ok(status) if !status.success() => Err(self.failed(match status.code() {
                 Some(code) => format!("failed with exit status {code}"),
                 None => format!("ended: {status}"),
             })),
-            Ok(_) if self.said.torn.load(Ordering::Relaxed) => {
+            Ok(_) if self.log.torn.load(Ordering::Relaxed) => {
                 Err(self.failed("copied a redo log that may be incomplete".to_owned()))
             }
-            Ok(_) if !self.said.done.load(Ordering::Relaxed) => {
+            Ok(_) if !self.log.done.load(Ordering::Relaxed) => {
                 Err(self.failed(format!("ended without {DONE:?}")))
             }
             Ok(_) => Ok(()),
@@ -242,7 +242,7 @@ impl Producer {
         PhysicalError::Tool {
             tool: self.name.clone(),
             what,
-            reason: self.said.reason(),
+            reason: self.log.reason(),
         }
     }
 }
@@ -292,7 +292,7 @@ fn end_group(group: Option<Pid>) {
     });
 }
 
-fn listen(stderr: ChildStderr, said: &ToolLog, group: Option<Pid>) {
+fn listen(stderr: ChildStderr, log: &ToolLog, group: Option<Pid>) {
     let mut lines = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
@@ -302,10 +302,10 @@ fn listen(stderr: ChildStderr, said: &ToolLog, group: Option<Pid>) {
             Ok(_) => {}
         }
         let line = String::from_utf8_lossy(&line);
-        said.hear(line.trim_end());
+        log.hear(line.trim_end());
         if line.contains(FULL)
             && let Some(group) = group
-            && !said.full.swap(true, Ordering::Relaxed)
+            && !log.full.swap(true, Ordering::Relaxed)
         {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -378,11 +378,11 @@ mod tests {
     #[test]
     fn a_tool_ends_with_who_has_asked_for_it() {
         let folder = tempfile::tempdir().unwrap();
-        let (tool, told) = (folder.path().join("tool"), folder.path().join("told"));
+        let (tool, report) = (folder.path().join("tool"), folder.path().join("told"));
         // It writes nothing, and ignores every signal that could ask it to end.
         let text = format!(
             "#!/bin/sh\ntrap '' HUP INT TERM PIPE\necho $$ >'{0}.new'; echo \"$1\" >>'{0}.new'\nmv '{0}.new' '{0}'\nexec sleep 600\n",
-            told.display()
+            report.display()
         );
         std::fs::write(&tool, text).unwrap();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -396,13 +396,13 @@ mod tests {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         write!(stdin, "[client]\npassword=x\n{OPTIONS_END}\n").unwrap();
-        let said = loop {
-            match std::fs::read_to_string(&told) {
-                Ok(said) => break said,
+        let reported = loop {
+            match std::fs::read_to_string(&report) {
+                Ok(reported) => break reported,
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
         };
-        let (process, option) = said.trim().split_once('\n').unwrap();
+        let (process, option) = reported.trim().split_once('\n').unwrap();
         let file = Path::new(option.strip_prefix("--defaults-file=").unwrap());
         assert_eq!(
             std::fs::read_to_string(file).unwrap(),

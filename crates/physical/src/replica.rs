@@ -140,13 +140,13 @@ fn cloned_position(
     conn: &mut Connection,
     has_gtids: bool,
 ) -> Result<BinlogPosition, PhysicalError> {
-    let told = conn
+    let status = conn
         .query(
             "SELECT BINLOG_FILE, BINLOG_POSITION, GTID_EXECUTED FROM performance_schema.clone_status",
         )
         .map_err(PhysicalError::server("asking the new server where the donor stood"))?;
-    let text = |column| told.str(0, column).unwrap_or_default();
-    if told.is_empty() || text(0).is_empty() {
+    let text = |column| status.str(0, column).unwrap_or_default();
+    if status.is_empty() || text(0).is_empty() {
         return Err(PhysicalError::Start {
             what: "cannot be made a replica",
             reason: "performance_schema.clone_status does not say where the donor stood".to_owned(),
@@ -154,7 +154,7 @@ fn cloned_position(
     }
     Ok(BinlogPosition {
         file: text(0).to_owned(),
-        position: told.u64(0, 1).unwrap_or_default(),
+        position: status.u64(0, 1).unwrap_or_default(),
         gtid: if has_gtids {
             text(2).split_whitespace().collect()
         } else {

@@ -177,8 +177,8 @@ pub fn volume(host: &Host, folder: &str) -> Result<Volume, PhysicalError> {
             .hint("The account that makes the backup must be root, or the server's own."),
         ));
     }
-    let said = String::from_utf8_lossy(&output.stdout);
-    let mut words = said.split_ascii_whitespace();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let mut words = stdout.split_ascii_whitespace();
     let mut number = || {
         let word = words.next();
         word.map_or(0, |word| word.parse().unwrap_or(u64::MAX))

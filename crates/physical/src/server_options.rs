@@ -33,8 +33,8 @@ impl ServerOptions {
         if !output.status.success() {
             return Err(failed(refloat_host::last_line(&output.stderr)));
         }
-        let said = String::from_utf8_lossy(&output.stdout);
-        Ok(Self(said.lines().filter_map(option).collect()))
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        Ok(Self(stdout.lines().filter_map(option).collect()))
     }
 
     /// Reads the options of a server from the same files.

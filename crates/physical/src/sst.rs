@@ -128,8 +128,8 @@ pub fn server_version(process: u32) -> Option<Version> {
     let words = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let program = words.split(|byte| *byte == 0).next()?;
     let program = PathBuf::from(String::from_utf8_lossy(program).into_owned());
-    let told = version_of(&Host::Local, &program, "").ok()?;
-    Some(told.0)
+    let (version, _) = version_of(&Host::Local, &program, "").ok()?;
+    Some(version)
 }
 
 /// The donor's first message.

@@ -19,7 +19,7 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// Does `work`, which takes what a tool sends and counts it in `taken`, and ends the tool if
 /// commits have waited for `limit` without anything being taken. Returns whether that was so.
 pub fn watched<T>(
-    (said, taken): (&ToolLog, &AtomicU64),
+    (log, taken): (&ToolLog, &AtomicU64),
     (limit, lifeline): (Duration, &Lifeline),
     events: &Events,
     work: impl FnOnce() -> T,
@@ -30,7 +30,7 @@ pub fn watched<T>(
             let (mut last, mut since) = (0, Instant::now());
             while ended.recv_timeout(limit / 60) == Err(RecvTimeoutError::Timeout) {
                 let now = taken.load(Ordering::Relaxed);
-                if now != last || !said.blocks_commits() {
+                if now != last || !log.blocks_commits() {
                     (last, since) = (now, Instant::now());
                 } else if since.elapsed() > limit {
                     events.warn(format!(
@@ -71,9 +71,9 @@ mod tests {
         let cancel = Cancel::new();
         let (producer, mut stream) =
             Producer::start(&Host::Local, &tool, &script, &Input::Text(""), &cancel).unwrap();
-        let (said, taken) = (producer.log(), AtomicU64::new(0));
+        let (log, taken) = (producer.log(), AtomicU64::new(0));
         let (_, is_ended) = watched(
-            (&said, &taken),
+            (&log, &taken),
             (limit, &producer.lifeline()),
             &Events::new(),
             // Acts as if nothing could be stored, until the tool has ended.

@@ -64,8 +64,8 @@ impl TargetOptions {
     fn options_of(&self, folder: &Path) -> Result<Option<(ServerOptions, String)>, PhysicalError> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let is_here = |options: &ServerOptions| {
-            let said = options.get("datadir").map(Path::new);
-            said.map(|said| real(said) == folder)
+            let datadir = options.get("datadir").map(Path::new);
+            datadir.map(|datadir| real(datadir) == folder)
         };
         let Some(path) = &self.option_file else {
             // A machine without a server lacks the program that reads them.
@@ -76,9 +76,9 @@ impl TargetOptions {
         let file = path.display().to_string();
         let options = ServerOptions::of_server(&[format!("--defaults-file={file}")])?;
         if is_here(&options) == Some(false) {
-            let said = options.get("datadir").unwrap_or_default();
+            let datadir = options.get("datadir").unwrap_or_default();
             let reason = format!(
-                "{file} says datadir = {said}, but the files go to {}",
+                "{file} says datadir = {datadir}, but the files go to {}",
                 folder.display()
             );
             return Err(PhysicalError::refused(
@@ -177,7 +177,7 @@ fn run_and_ask(
         return Err(failed("could not be started", last_line(&output.stderr)));
     }
     let Some(check) = check else { return Ok(()) };
-    let (begun, mut told) = (Instant::now(), false);
+    let (begun, mut reported) = (Instant::now(), false);
     let mut seen = Instant::now();
     loop {
         let last = match look_at(check, folder) {
@@ -200,10 +200,10 @@ fn run_and_ask(
             }
             Err(error) => refloat_host::chain(&error),
         };
-        if !told && begun.elapsed() > TELL {
+        if !reported && begun.elapsed() > TELL {
             run.events
                 .note(format!("waiting for the new server: {last}"));
-            told = true;
+            reported = true;
         }
         if begun.elapsed() > START {
             return Err(failed("is not ready", last));

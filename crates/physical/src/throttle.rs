@@ -22,17 +22,17 @@ const BURST: Duration = Duration::from_secs(1);
 /// Limits the rate of a stream.
 pub struct Throttle {
     pacer: Pacer,
-    said: Arc<ToolLog>,
+    log: Arc<ToolLog>,
     /// When the bytes so far would have passed at that rate.
     due: Instant,
 }
 
 impl Throttle {
     /// Limits the stream of the tool with this log to the rate.
-    pub fn new(pacer: Pacer, said: Arc<ToolLog>) -> Self {
+    pub fn new(pacer: Pacer, log: Arc<ToolLog>) -> Self {
         Self {
             pacer,
-            said,
+            log,
             due: Instant::now(),
         }
     }
@@ -48,7 +48,7 @@ impl Throttle {
         let earliest = now.checked_sub(BURST).unwrap_or(now);
         self.due = self.due.max(earliest) + Duration::from_secs_f64(bytes as f64 / rate as f64);
         while Instant::now() < self.due && !cancel.is_cancelled() {
-            if self.said.stage() > Stage::Start || self.pacer.rate().is_none() {
+            if self.log.stage() > Stage::Start || self.pacer.rate().is_none() {
                 self.due = Instant::now();
                 return;
             }
@@ -61,7 +61,7 @@ impl Throttle {
 /// treated as late, so that nothing is overwritten.
 pub fn is_late(
     redo_bytes: Option<u64>,
-    said: Arc<ToolLog>,
+    log: Arc<ToolLog>,
 ) -> impl FnMut(&mut Connection) -> bool + Send + 'static {
     let mut begun = None;
     move |conn| {
@@ -74,7 +74,7 @@ pub fn is_late(
         };
         // Until the tool reports its position, it is assumed to be where the server was at the
         // beginning.
-        let scanned = said.scanned().max(*begun.get_or_insert(current));
+        let scanned = log.scanned().max(*begun.get_or_insert(current));
         current.saturating_sub(scanned) > size / 2
     }
 }

@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_a_tool_says_is_understood() {
-        let said = ToolLog::new();
+        let log = ToolLog::new();
         for (line, stage) in [
             (
                 "[00] 2026-11-28 06:50:25 Starting BACKUP STAGE START",
@@ -235,16 +235,16 @@ mod tests {
                 Stage::End,
             ),
         ] {
-            said.hear(line);
-            assert_eq!(said.stage(), stage, "{line}");
+            log.hear(line);
+            assert_eq!(log.stage(), stage, "{line}");
         }
-        assert_eq!(said.scanned(), 44760);
-        assert!(!said.done.load(Ordering::Relaxed));
-        said.hear("[00] 2026-11-28 06:50:26 completed OK!");
-        assert!(said.done.load(Ordering::Relaxed));
-        said.hear("[00] FATAL ERROR: 2026-11-28 06:50:26 disk full");
-        assert!(!said.done.load(Ordering::Relaxed), "not its last word");
-        said.hear("[00] 2026-11-28 06:50:26 Streaming ./a.ibd");
-        assert_eq!(said.reason(), "FATAL ERROR: disk full");
+        assert_eq!(log.scanned(), 44760);
+        assert!(!log.done.load(Ordering::Relaxed));
+        log.hear("[00] 2026-11-28 06:50:26 completed OK!");
+        assert!(log.done.load(Ordering::Relaxed));
+        log.hear("[00] FATAL ERROR: 2026-11-28 06:50:26 disk full");
+        assert!(!log.done.load(Ordering::Relaxed), "not its last word");
+        log.hear("[00] 2026-11-28 06:50:26 Streaming ./a.ibd");
+        assert_eq!(log.reason(), "FATAL ERROR: disk full");
     }
 }

@@ -240,14 +240,14 @@ mod tests {
 
     #[test]
     fn a_name_that_is_not_found_may_be_one_that_is_not_seen() {
-        let says = |rights: &[&str]| {
+        let message = |rights: &[&str]| {
             let grants = Grants::on_everything(rights.iter().copied());
             not_found(&["shop".to_owned()], &grants).to_string()
         };
         assert_eq!(
-            says(&["SHOW DATABASES"]),
+            message(&["SHOW DATABASES"]),
             "nothing on the server is called shop, or the account may not see it"
         );
-        assert_eq!(says(&["SELECT"]), "nothing on the server is called shop");
+        assert_eq!(message(&["SELECT"]), "nothing on the server is called shop");
     }
 }

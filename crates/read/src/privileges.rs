@@ -59,7 +59,7 @@ pub fn check(
 }
 
 fn refusal(lacks: &[Lack<'_>]) -> ReadError {
-    let said: Vec<String> = lacks.iter().map(Lack::describe).collect();
+    let descriptions: Vec<String> = lacks.iter().map(Lack::describe).collect();
     let mut ways: Vec<&str> = Vec::new();
     for lack in lacks {
         if !ways.contains(&lack.way.as_str()) {
@@ -68,7 +68,7 @@ fn refusal(lacks: &[Lack<'_>]) -> ReadError {
     }
     let it = if lacks.len() == 1 { "it" } else { "them" };
     ReadError::Refused(Refusal {
-        reason: format!("the account lacks {}", said.join("; it lacks ")),
+        reason: format!("the account lacks {}", descriptions.join("; it lacks ")),
         hint: format!("Grant {it}, or {}.", ways.join("; ")),
     })
 }
@@ -205,8 +205,8 @@ mod tests {
         options.accounts = true;
         let (reason, hint) = refused(&options, &["SHOW DATABASES"], &databases);
         for right in ["SELECT", "TRIGGER", "SHOW VIEW", "EVENT"] {
-            let said = format!("lacks {right} on databases shop, shop2, so ");
-            assert!(reason.contains(&said), "{said}: {reason}");
+            let expected = format!("lacks {right} on databases shop, shop2, so ");
+            assert!(reason.contains(&expected), "{expected}: {reason}");
         }
         assert!(reason.contains("SHOW_ROUTINE"), "{reason}");
         assert!(

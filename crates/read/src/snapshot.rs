@@ -55,7 +55,7 @@ pub struct Snapshot {
     /// Whether DDL is blocked until the control connection ends.
     pub ddl_blocked: bool,
     /// When the snapshot was opened; with a lock, when the lock was acquired.
-    pub opened: Instant,
+    pub opened_at: Instant,
     /// Which table each name referred to when the snapshot was taken.
     pub identities: Identities,
     lock: Option<Lock>,
@@ -100,7 +100,7 @@ impl Snapshot {
                     readers,
                     info,
                     ddl_blocked: false,
-                    opened: Instant::now(),
+                    opened_at: Instant::now(),
                     identities: Identities::default(),
                     lock: None,
                     locked_at: None,
@@ -154,7 +154,7 @@ impl Snapshot {
             readers,
             info,
             ddl_blocked: false,
-            opened: locked_at,
+            opened_at: locked_at,
             identities: Identities::default(),
             locked_at: lock.is_some().then_some(waited_from.min(locked_at)),
             lock,

@@ -230,37 +230,37 @@ impl ConnectArgs {
 }
 
 /// Applies the URL. An address in it counts as a whole: no option file can lead to another server.
-fn set_url(url: &str, said: &ConnectOptions, options: &mut ConnectOptions) {
-    if said.host.is_some() || said.port.is_some() || said.socket.is_some() {
-        options.host.clone_from(&said.host);
-        options.port = said.port;
-        options.socket.clone_from(&said.socket);
+fn set_url(url: &str, from_url: &ConnectOptions, options: &mut ConnectOptions) {
+    if from_url.host.is_some() || from_url.port.is_some() || from_url.socket.is_some() {
+        options.host.clone_from(&from_url.host);
+        options.port = from_url.port;
+        options.socket.clone_from(&from_url.socket);
     }
-    if !said.user.is_empty() {
-        options.user.clone_from(&said.user);
+    if !from_url.user.is_empty() {
+        options.user.clone_from(&from_url.user);
     }
-    options.database.clone_from(&said.database);
+    options.database.clone_from(&from_url.database);
     let named = |key: &str| url_names(url, key);
     if named("ssl-mode") || named("sslmode") || named("ssl-ca") {
-        options.ssl_mode = said.ssl_mode;
+        options.ssl_mode = from_url.ssl_mode;
     }
     for (place, value) in [
-        (&mut options.ssl_ca, &said.ssl_ca),
-        (&mut options.ssl_cert, &said.ssl_cert),
-        (&mut options.ssl_key, &said.ssl_key),
+        (&mut options.ssl_ca, &from_url.ssl_ca),
+        (&mut options.ssl_cert, &from_url.ssl_cert),
+        (&mut options.ssl_key, &from_url.ssl_key),
     ] {
         if value.is_some() {
             place.clone_from(value);
         }
     }
     if named("connect-timeout") {
-        options.connect_timeout = said.connect_timeout;
+        options.connect_timeout = from_url.connect_timeout;
     }
-    options.read_timeout = said.read_timeout.or(options.read_timeout);
-    options.write_timeout = said.write_timeout.or(options.write_timeout);
-    options.max_allowed_packet = said.max_allowed_packet.or(options.max_allowed_packet);
+    options.read_timeout = from_url.read_timeout.or(options.read_timeout);
+    options.write_timeout = from_url.write_timeout.or(options.write_timeout);
+    options.max_allowed_packet = from_url.max_allowed_packet.or(options.max_allowed_packet);
     if named("get-server-public-key") {
-        options.get_server_public_key = said.get_server_public_key;
+        options.get_server_public_key = from_url.get_server_public_key;
     }
 }
 

@@ -153,10 +153,10 @@ fn windows(page: &mut String, view: &ClusterView) {
 }
 
 fn absent(page: &mut String, view: &ClusterView) {
-    let mut told = String::new();
+    let mut text = String::new();
     for node in &view.nodes {
         if let Some(line) = rejoin(node) {
-            let _ = writeln!(told, "  {}: {line}", node.name);
+            let _ = writeln!(text, "  {}: {line}", node.name);
         }
         if let Some(file) = &node.grastate {
             let seqno = file
@@ -166,16 +166,16 @@ fn absent(page: &mut String, view: &ClusterView) {
                 .safe_to_bootstrap
                 .map_or(UNKNOWN, |safe| if safe { "1" } else { "0" });
             let _ = writeln!(
-                told,
+                text,
                 "    grastate.dat: {}:{seqno}, safe_to_bootstrap {safe}",
                 file.uuid
             );
         }
     }
-    if !told.is_empty() {
+    if !text.is_empty() {
         let _ = write!(
             page,
-            "\nNodes outside, and what a rejoin would cost now\n{told}"
+            "\nNodes outside, and what a rejoin would cost now\n{text}"
         );
     }
 }

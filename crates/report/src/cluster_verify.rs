@@ -40,7 +40,7 @@ pub fn ended(outcome: &Verified) -> String {
 }
 
 /// A warning that counts and checksums do not prove that these nodes hold the same as the others.
-pub fn not_told(nodes: &[&str]) -> String {
+pub fn not_proven(nodes: &[&str]) -> String {
     format!(
         "  NOT PROVEN: whether {} held what the others hold: counts and checksums do not tell that, and every row does\n",
         nodes.join(" and ")

@@ -135,9 +135,9 @@ pub fn given_up(state: &RestoreState, begun: RestoreStep) -> String {
 
 fn nodes(state: &RestoreState, step: RestoreStep, page: &mut String) {
     for (at, (node, progress)) in state.plan.nodes.iter().zip(&state.nodes).enumerate() {
-        let mut said = Vec::new();
+        let mut remarks = Vec::new();
         if at == state.plan.at {
-            said.push(match (&state.loaded, &state.uuid) {
+            remarks.push(match (&state.loaded, &state.uuid) {
                 (_, Some(uuid)) => format!("loaded, and has begun the history {uuid}"),
                 (Some(_), None) => "loaded".to_owned(),
                 _ if step > RestoreStep::Standalone && state.plan.way == RestoreWay::Rebuild => {
@@ -152,22 +152,22 @@ fn nodes(state: &RestoreState, step: RestoreStep, page: &mut String) {
             });
         }
         if let Some((uuid, seqno)) = &progress.left {
-            said.push(format!("was at {uuid}:{seqno}"));
+            remarks.push(format!("was at {uuid}:{seqno}"));
         }
         if let Some(aside) = &progress.aside {
-            said.push(format!("old data in {}", aside.display()));
+            remarks.push(format!("old data in {}", aside.display()));
         }
         if progress.overtaken {
-            said.push(LOST.to_owned());
+            remarks.push(LOST.to_owned());
         }
         match (&progress.joined, progress.same) {
-            (_, true) => said.push("back, and compared".to_owned()),
-            (Some(_), false) => said.push("back by a full copy".to_owned()),
+            (_, true) => remarks.push("back, and compared".to_owned()),
+            (Some(_), false) => remarks.push("back by a full copy".to_owned()),
             _ if at == state.plan.at => {}
-            _ if progress.left.is_some() => said.push("down, with its old data".to_owned()),
-            _ => said.push("not touched".to_owned()),
+            _ if progress.left.is_some() => remarks.push("down, with its old data".to_owned()),
+            _ => remarks.push("not touched".to_owned()),
         }
-        let _ = writeln!(page, "  {:<9} {}", node.name, said.join("; "));
+        let _ = writeln!(page, "  {:<9} {}", node.name, remarks.join("; "));
     }
 }
 

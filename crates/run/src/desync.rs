@@ -184,13 +184,13 @@ pub fn await_synced(run: &Run, control: &mut Connection) {
 /// Waits while there is a queue, and reports its length.
 fn await_queue(run: &Run, mut queue: impl FnMut() -> Option<u64>) {
     let (mut least, mut since) = (u64::MAX, Instant::now());
-    let mut said: Option<Instant> = None;
+    let mut last_note: Option<Instant> = None;
     while let Some(queue) = queue() {
-        if said.is_none_or(|said| said.elapsed() > NOTE) {
+        if last_note.is_none_or(|last_note| last_note.elapsed() > NOTE) {
             run.events.note(format!(
                 "the node has to apply {queue} write-sets of the cluster before it has caught up"
             ));
-            said = Some(Instant::now());
+            last_note = Some(Instant::now());
         }
         if queue < least {
             (least, since) = (queue, Instant::now());

@@ -348,7 +348,7 @@ mod tests {
         let dir = RunDir::create(state.path(), "load").unwrap();
         let events = Events::new();
         events.add(Arc::new(JsonLines::in_dir(&dir).unwrap()));
-        let said = vec![
+        let emitted = vec![
             Event::RunStarted {
                 run: dir.id().clone(),
                 command: "load".into(),
@@ -375,7 +375,7 @@ mod tests {
                 },
             },
         ];
-        for event in &said {
+        for event in &emitted {
             events.emit(event.clone());
         }
         let text = std::fs::read_to_string(dir.path().join(RunDir::EVENTS)).unwrap();
@@ -385,7 +385,7 @@ mod tests {
             .collect();
         assert_eq!(
             read.iter().map(|r| &r.event).collect::<Vec<_>>(),
-            said.iter().collect::<Vec<_>>()
+            emitted.iter().collect::<Vec<_>>()
         );
         let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
         assert_eq!(first["event"], "run_started");

@@ -100,13 +100,13 @@ mod tests {
     #[test]
     fn a_server_that_is_not_there_is_told_and_keeps_nobody_waiting() {
         let server = ConnectOptions::from_url("mysql://nobody@127.0.0.1:1/").unwrap();
-        let (sender, told) = channel();
+        let (sender, receiver) = channel();
         let seen = move |answer: Result<(), Error>| sender.send(answer.is_err()).unwrap();
         let sampler = Sampler::start(&server, Duration::MAX, Connection::ping, seen);
-        assert!(told.recv_timeout(PATIENCE * 10).unwrap());
+        assert!(receiver.recv_timeout(PATIENCE * 10).unwrap());
         let began = Instant::now();
         sampler.finish();
         assert!(began.elapsed() < PATIENCE);
-        assert!(told.recv().is_err(), "it is asked no more");
+        assert!(receiver.recv().is_err(), "it is asked no more");
     }
 }

@@ -288,10 +288,10 @@ impl Folder<'_> {
         name: &str,
         done: &Done,
     ) -> Result<Option<(u64, String)>, SourceError> {
-        let said = done.chunk_file_bytes.0.get(name).copied();
+        let recorded = done.chunk_file_bytes.0.get(name).copied();
         let index = format!("{name}.idx");
         let Some(entry) = self.files.remove(&index) else {
-            return Ok(said.map(|bytes| (bytes, "@.done.json".to_owned())));
+            return Ok(recorded.map(|bytes| (bytes, "@.done.json".to_owned())));
         };
         let offsets = folder::read(&entry.path)?;
         self.layout.passed_over.push(index.clone());
@@ -310,9 +310,9 @@ impl Folder<'_> {
         if !offsets.is_sorted_by_key(|offset| u64::from_be_bytes(*offset)) {
             self.fault(&format!("{index}: its offsets do not rise"));
         }
-        if let Some(said) = said.filter(|said| *said != last) {
+        if let Some(recorded) = recorded.filter(|recorded| *recorded != last) {
             self.fault(&format!(
-                "{index} says that {name} has {last} bytes of text, and @.done.json that it has {said}"
+                "{index} says that {name} has {last} bytes of text, and @.done.json that it has {recorded}"
             ));
         }
         Ok(Some((last, index)))

@@ -204,7 +204,7 @@ mod tests {
         loop {
             match stream.next(LATE).unwrap() {
                 Arrival::Rows { rows: more, .. } => rows += more,
-                Arrival::TableEnd { rows: said, .. } => assert_eq!(said, rows),
+                Arrival::TableEnd { rows: reported, .. } => assert_eq!(reported, rows),
                 Arrival::End => break,
                 Arrival::Broken => panic!("it is whole"),
             }

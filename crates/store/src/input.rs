@@ -270,19 +270,19 @@ impl Input {
     /// Returns the first `want` decompressed bytes (fewer when the source is shorter) without
     /// consuming them.
     pub fn peek(&mut self, want: usize) -> Result<&[u8], InputError> {
-        let mut ahead = std::mem::take(&mut self.peeked);
-        while ahead.len() < want {
-            let missing = want - ahead.len();
-            match self.fetch(&mut ahead, missing) {
+        let mut peeked = std::mem::take(&mut self.peeked);
+        while peeked.len() < want {
+            let missing = want - peeked.len();
+            match self.fetch(&mut peeked, missing) {
                 Ok((0, _)) => break,
                 Ok((_, raw)) => self.peeked_raw = raw,
                 Err(e) => {
-                    self.peeked = ahead;
+                    self.peeked = peeked;
                     return Err(e);
                 }
             }
         }
-        self.peeked = ahead;
+        self.peeked = peeked;
         Ok(&self.peeked[..want.min(self.peeked.len())])
     }
 

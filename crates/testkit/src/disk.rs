@@ -192,6 +192,6 @@ impl Drop for LossyDisk {
 #[track_caller]
 fn run(command: &mut Command) {
     let output = command.stdin(Stdio::null()).output().expect("it starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}");
 }

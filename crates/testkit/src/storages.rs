@@ -92,8 +92,8 @@ fn holds_what_was_written(storage: &Arc<dyn Storage>) {
         let error = storage.size(missing).unwrap_err();
         assert_eq!(error.kind(), StorageErrorKind::NotFound, "{error}");
     }
-    let beyond = reader(storage, "a-b", 0..6, QUICK).read_to_end(&mut Vec::new());
-    beyond.unwrap_err();
+    let past_end = reader(storage, "a-b", 0..6, QUICK).read_to_end(&mut Vec::new());
+    past_end.unwrap_err();
     for name in ["a/b/one", "a/two", "a-b", "a/three"] {
         storage.delete(name).unwrap();
     }

@@ -275,8 +275,8 @@ fn leave_out(
             Side::Server(_) => continue,
         };
         if let Side::Server(server) = &mut sides[server] {
-            let beyond = server.keep(options, &known)?;
-            for name in beyond.iter().filter(|_| !options.more_in_second) {
+            let extra = server.keep(options, &known)?;
+            for name in extra.iter().filter(|_| !options.more_in_second) {
                 outcome.not_compared.push(format!(
                     "database {name}: it is on the server, but not in the dump"
                 ));

@@ -368,7 +368,7 @@ struct Read {
     /// Why no table's rows can be compared.
     doubt: Option<String>,
     /// Statements for which a note has been made already.
-    told: BTreeSet<&'static str>,
+    noted: BTreeSet<&'static str>,
 }
 
 /// Gathers definitions and passes rows to a sink.
@@ -657,7 +657,7 @@ impl<'a> Collector<'a> {
 
     /// Notes, once per kind of statement, that its effect on rows is not tracked.
     fn not_followed(&mut self, what: &'static str, place: &Place, line: u64) {
-        if self.read.told.insert(what) {
+        if self.read.noted.insert(what) {
             self.read.notes.push(format!(
                 "{}, line {line}: {what}: what it does is not followed here, and may show as a difference",
                 place.file

@@ -278,7 +278,7 @@ enum Select {
     /// Text converted to one character set.
     Converted,
     /// Text in the character set of a dump, and the column's own character set.
-    ToldIn(String, String),
+    InCharset(String, String),
 }
 
 impl How {
@@ -288,7 +288,7 @@ impl How {
         }
         let types = of.map(|own| own.column.map(|column| column.data_type.as_str()));
         let float = |of: Option<&str>| of.is_none_or(|name| matches!(name, "float" | "double"));
-        let told = types.iter().any(Option::is_some);
+        let has_type = types.iter().any(Option::is_some);
         // JSON is the only type that a MySQL dump marks as text.
         let json = (0..2).any(|side| {
             vendors[side] == "MySQL"
@@ -298,7 +298,7 @@ impl How {
         });
         let kind = match across {
             true if json => CellKind::Json,
-            true if told && types.into_iter().all(float) => CellKind::Number,
+            true if has_type && types.into_iter().all(float) => CellKind::Number,
             _ => CellKind::Bytes,
         };
         let numbers = of.map(|own| own.load == Some(FieldLoad::Number));
@@ -340,15 +340,15 @@ impl How {
 
     /// How a column is read to match a dump of another tool.
     fn other(other: &LiteralColumn, of: [&SideColumn<'_>; 2]) -> Self {
-        let select = match (&other.told_in, other.domain) {
-            (Some(charset), _) => Select::ToldIn(charset.clone(), other.own_charset.clone()),
+        let select = match (&other.convert_to, other.domain) {
+            (Some(charset), _) => Select::InCharset(charset.clone(), other.own_charset.clone()),
             (None, Domain::Names) => Select::Name,
             (None, _) => Select::Plain,
         };
         let own_dump = of
             .iter()
             .any(|own| own.other.is_none() && own.column.is_none());
-        let note = match (&other.told_in, own_dump) {
+        let note = match (&other.convert_to, own_dump) {
             (Some(charset), true) => Some(format!(
                 "one dump has it in {charset}, and the other in its own character set: it will differ where it is not ASCII"
             )),
@@ -372,12 +372,12 @@ impl How {
                 format!("IF({name} + 0 = 0, x'00', CONCAT(x'01', CAST({name} AS BINARY)))")
             }
             Select::Converted => format!("CONVERT({name} USING utf8mb4)"),
-            Select::ToldIn(charset, _) if charset == "utf8mb4" => {
+            Select::InCharset(charset, _) if charset == "utf8mb4" => {
                 format!("CONVERT({name} USING {charset})")
             }
             // The dump has lost characters that its character set lacks: its question mark is not
             // the server's text.
-            Select::ToldIn(charset, own) => format!(
+            Select::InCharset(charset, own) => format!(
                 "IF(CAST(CONVERT(CONVERT({name} USING {charset}) USING {own}) AS BINARY) <=> CAST({name} AS BINARY), \
                  CONVERT({name} USING {charset}), CONVERT(CONCAT('not in {charset}: ', HEX({name})) USING {charset}))"
             ),

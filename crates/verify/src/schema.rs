@@ -259,12 +259,15 @@ impl Comparison {
             let part = about.split_once(": ").map_or(about, |(_, part)| part);
             part.to_owned()
         };
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for one in there {
-            told.push(one.about.clone());
+            reported.push(one.about.clone());
             differ(&part(&one.about), one.expected, one.found);
         }
-        for one in back.into_iter().filter(|one| !told.contains(&one.about)) {
+        for one in back
+            .into_iter()
+            .filter(|one| !reported.contains(&one.about))
+        {
             differ(&part(&one.about), one.found, one.expected);
         }
     }

@@ -326,20 +326,20 @@ impl ServerSide {
         let asked = read_options(options, &self.options.source);
         let all = catalog::collations(&mut self.control)?;
         let names = all.into_iter().map(|(name, _)| name);
-        let mut beyond: Vec<String> = names
+        let mut extra: Vec<String> = names
             .filter(|name| wanted_database(&asked, name) && !known.contains(name))
             .collect();
-        for name in beyond
+        for name in extra
             .extract_if(.., |name| is_own_schema(name))
             .collect::<Vec<_>>()
         {
             let mut alone = asked.clone();
             alone.databases = vec![name.clone()];
             if !catalog::list(&mut self.control, &alone)?.is_empty() {
-                beyond.push(name);
+                extra.push(name);
             }
         }
-        Ok(beyond)
+        Ok(extra)
     }
 }
 

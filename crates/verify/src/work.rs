@@ -267,12 +267,12 @@ impl Work<'_> {
             return Ok(());
         }
         let mut digest = Digest::default();
-        let (mut bytes, mut told) = (0, (0, 0));
+        let (mut bytes, mut reported) = (0, (0, 0));
         let mut tell = |rows: u64, bytes: u64| {
             if let Some(shown) = &shown {
-                shown.add(rows - told.0, bytes - told.1);
+                shown.add(rows - reported.0, bytes - reported.1);
             }
-            told = (rows, bytes);
+            reported = (rows, bytes);
         };
         let each = &mut |row: &[u8]| {
             digest.add(hash(row));

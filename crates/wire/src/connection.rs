@@ -54,7 +54,7 @@ pub struct Connection {
     options: Arc<ConnectOptions>,
     server: ServerInfo,
     identity: Identity,
-    opened: Instant,
+    opened_at: Instant,
     max_allowed_packet: usize,
     /// Commands sent but not answered: the sequence number with which each answer starts.
     pending: VecDeque<u8>,
@@ -69,7 +69,7 @@ impl Connection {
     pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let peer = options.describe();
         let socket = open::socket(options, &peer)?;
-        let opened = Instant::now();
+        let opened_at = Instant::now();
         let transport = Transport {
             socket: Arc::new(socket),
             tls: None,
@@ -96,7 +96,7 @@ impl Connection {
             options: Arc::new(options.clone()),
             server: server.clone(),
             identity: unknown,
-            opened,
+            opened_at,
             max_allowed_packet: 1 << 20,
             pending: VecDeque::new(),
             loading: false,
@@ -289,7 +289,7 @@ impl Connection {
             Arc::clone(&self.options),
             self.identity.clone(),
             self.server.clone(),
-            self.opened,
+            self.opened_at,
         )
     }
 
@@ -314,9 +314,9 @@ impl Connection {
         };
         // MariaDB has it since 10.5.26, 10.6.19 and 10.11.9, and a proxy may have named another
         // version.
-        let told = &self.server;
-        let may_have_one = told.vendor == Vendor::MySql || told.version >= (10, 11, 9);
-        let name = uuid_of(told.vendor);
+        let server = &self.server;
+        let may_have_one = server.vendor == Vendor::MySql || server.version >= (10, 11, 9);
+        let name = uuid_of(server.vendor);
         let with_uuid = may_have_one.then(|| self.query(format!("{ask}, @@global.{name}")));
         let (result, has_uuid) = match with_uuid {
             None => (self.query(ask)?, false),

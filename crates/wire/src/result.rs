@@ -267,7 +267,7 @@ impl ResultSet {
     pub fn named(&self, name: &str) -> Option<&str> {
         let row = (0..self.len()).find(|row| {
             self.str(*row, 0)
-                .is_some_and(|told| told.eq_ignore_ascii_case(name))
+                .is_some_and(|cell| cell.eq_ignore_ascii_case(name))
         })?;
         self.str(row, 1)
     }

@@ -40,7 +40,7 @@ struct Gathered {
     offset: u64,
     rewrite: bool,
     /// Has a chunk told that the file replaces another?
-    told: bool,
+    marked: bool,
 }
 
 impl<W: Write> Writer<W> {
@@ -224,7 +224,7 @@ impl<W: Write> Writer<W> {
     ///
     /// mbstream takes an end alone for a new file, finds the old one and stops, with success.
     fn mark_replacement(&mut self, path: &[u8], file: &mut Gathered) -> Result<(), Error> {
-        if file.rewrite && !file.told {
+        if file.rewrite && !file.marked {
             self.piece(path, file, &[])?;
         }
         Ok(())
@@ -244,7 +244,7 @@ impl<W: Write> Writer<W> {
         self.out(path, &head)?;
         self.out(path, bytes)?;
         file.offset += length;
-        file.told = true;
+        file.marked = true;
         Ok(())
     }
 

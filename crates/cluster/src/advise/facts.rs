@@ -285,8 +285,8 @@ impl NodeFacts {
 
     /// A server setting, from the server or else from its option files.
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
-        let said = self.variables.get(name).map(String::as_str);
-        said.or_else(|| self.option(&["server"], &name.replace('_', "-")))
+        let reported = self.variables.get(name).map(String::as_str);
+        reported.or_else(|| self.option(&["server"], &name.replace('_', "-")))
     }
 
     /// Its segment (`gmcast.segment`), from the server or else from its option files. `None`:
@@ -335,13 +335,13 @@ impl NodeFacts {
 
     /// Where it receives a copy. No host: the server chooses.
     pub(crate) fn receives_at(&self) -> (Option<String>, u16) {
-        let said = match &self.state {
+        let address = match &self.state {
             Some(state) => state.sst.receive_address.clone(),
             None => self
                 .option(&["server"], "wsrep-sst-receive-address")
                 .map(str::to_owned),
         };
-        receives_at(said.as_deref(), self.setting("wsrep_node_address"))
+        receives_at(address.as_deref(), self.setting("wsrep_node_address"))
     }
 
     /// Bytes of its data: of its files if they were examined, else of its tablespaces.

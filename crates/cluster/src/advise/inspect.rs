@@ -120,7 +120,7 @@ pub(super) fn doubt_programs(nodes: &mut [NodeFacts]) {
             continue;
         };
         let found = machine.versions.get("server");
-        let found = found.and_then(|said| series(said.split_once("Ver ")?.1));
+        let found = found.and_then(|version| series(version.split_once("Ver ")?.1));
         if let Some((major, minor)) =
             found.filter(|found| !serve.is_empty() && !serve.contains(found))
         {

@@ -149,11 +149,11 @@ fn busy(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
 
 /// `wsrep_sst_donor`: names in order. A trailing comma allows other nodes as donors too.
 fn donor_names(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found) {
-    let said = match &to.state {
+    let setting = match &to.state {
         Some(state) => state.sst.donor.clone(),
         None => to.option(&["server"], "wsrep-sst-donor").map(str::to_owned),
     };
-    let Some(list) = said.filter(|list| !list.trim().is_empty()) else {
+    let Some(list) = setting.filter(|list| !list.trim().is_empty()) else {
         return;
     };
     let named: Vec<&str> = names_of(&list).collect();

@@ -68,13 +68,13 @@ fn normal(name: &str, value: &str) -> String {
 fn settings(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
     for (name, usual, meaning) in SETTINGS {
         let of = |node: &NodeFacts| {
-            let said = match (&node.state, name) {
+            let value = match (&node.state, name) {
                 (Some(state), "wsrep_cluster_name") => Some(state.cluster_name.as_str()),
                 _ => node.setting(name),
             };
             // The option files were read and do not set it, so the server's default applies.
             let usual = usual.filter(|_| node.machine.is_some() && node.state.is_none());
-            said.or(usual).map(|value| normal(name, value))
+            value.or(usual).map(|value| normal(name, value))
         };
         if let (Some(given), Some(taken)) = (of(from), of(to))
             && given != taken
@@ -107,7 +107,7 @@ fn versions(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
         return;
     };
     let both = [from.name.as_str(), to.name.as_str()];
-    let told = format!(
+    let comparison = format!(
         "{} is {} and {} is {}",
         from.name, given.version, to.name, taken.version
     );
@@ -115,7 +115,9 @@ fn versions(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
         found.fails(
             MistakeKind::Version,
             &both,
-            format!("{told}: an older server cannot be relied on to read a newer one's files"),
+            format!(
+                "{comparison}: an older server cannot be relied on to read a newer one's files"
+            ),
             "let newer nodes be joiners only, and choose an older donor by wsrep_sst_donor",
         );
     } else if new > old {
@@ -123,7 +125,7 @@ fn versions(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
             MistakeKind::Version,
             Effect::Unsafe,
             &both,
-            format!("{told}: the joiner upgrades the files that it gets, and has to be told so (mariadb-upgrade)"),
+            format!("{comparison}: the joiner upgrades the files that it gets, and has to be told so (mariadb-upgrade)"),
             "fine while an upgrade is under way: finish it",
         );
     }
@@ -140,9 +142,9 @@ fn tool_versions(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Fou
             .machine
             .as_ref()
             .filter(|one| !one.programs_elsewhere)?;
-        let said = machine.versions.get(TOOL)?;
-        let at = said.find(|c: char| c.is_ascii_digit())?;
-        series(&said[at..])
+        let version = machine.versions.get(TOOL)?;
+        let at = version.find(|c: char| c.is_ascii_digit())?;
+        series(&version[at..])
     };
     let Some(server) = from.state.as_ref().and_then(|state| series(&state.version)) else {
         return;

@@ -108,12 +108,12 @@ fn read_reach(lines: &[Vec<String>], donor: &str, joiner: &str, address: String)
         match words.as_slice() {
             // Nothing listens, as expected, and the path is open.
             ["connect", "0", _] => {}
-            ["connect", _, said] if said.contains("Connection refused") => {}
+            ["connect", _, message] if message.contains("Connection refused") => {}
             ["connect", "124", _] => reach.closed = Some("no answer within 4 s".to_owned()),
             // No bash or no timeout: nothing was tried.
             ["connect", "126" | "127", _] => {}
-            ["connect", _, said] => {
-                let reason = said.rsplit(": ").next().unwrap_or_default();
+            ["connect", _, message] => {
+                let reason = message.rsplit(": ").next().unwrap_or_default();
                 reach.closed = Some(
                     if reason.is_empty() {
                         "it cannot be reached"

@@ -24,11 +24,14 @@ pub(super) fn run(
     let answer = &output.stdout[..output.stdout.len().min(ANSWER_MOST)];
     let lines = lines(&String::from_utf8_lossy(answer));
     if lines.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         return Err(format!(
             "{} cannot be asked: {}",
             host.name(),
-            clean(said.lines().last().unwrap_or("it says nothing"), TEXT_MOST)
+            clean(
+                stderr.lines().last().unwrap_or("it says nothing"),
+                TEXT_MOST
+            )
         ));
     }
     Ok(lines)

@@ -93,11 +93,11 @@ pub(super) fn suggest(
 /// The preferred donor for a copy, with a trailing comma so that other nodes are possible too.
 fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion> {
     let state = to.state.as_ref();
-    let said = match state {
+    let setting = match state {
         Some(state) => state.sst.donor.clone(),
         None => to.option(&["server"], "wsrep-sst-donor").map(str::to_owned),
     };
-    let now = said.filter(|list| !list.trim().is_empty());
+    let now = setting.filter(|list| !list.trim().is_empty());
     let running = |value: &str| {
         Some(format!(
             "SET GLOBAL wsrep_sst_donor = '{}'",
@@ -263,7 +263,7 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
     } else {
         "gcache.size"
     };
-    let told = format!("{}M", better >> 20);
+    let new_size = format!("{}M", better >> 20);
     let mut reason = format!(
         "{} of write-sets a second ({}) for {} s, and a quarter more; kept are {} now",
         size(cache.bytes_per_second as u64),
@@ -295,7 +295,7 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
         "mysqld",
         option,
         Some(&size(cache.capacity)),
-        told.as_str(),
+        new_size.as_str(),
     )
     .because(reason)
     .gains(
@@ -304,7 +304,7 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
     );
     one.line = assignment(
         "wsrep_provider_options",
-        &with_option(own.unwrap_or_default(), option, &told),
+        &with_option(own.unwrap_or_default(), option, &new_size),
     );
     // If the option files were not read, this line would drop all other provider options.
     one.sure = node.machine.is_some() && node.unseen.is_empty();
@@ -314,7 +314,7 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
             set("gcache.mem_size", "…")
         )
     } else {
-        set(option, &told)
+        set(option, &new_size)
     });
     Some(one)
 }

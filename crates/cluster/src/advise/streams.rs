@@ -40,11 +40,11 @@ fn takes_apart(command: &str) -> Option<bool> {
     let (_, both, _) = FAMILIES
         .iter()
         .find(|(_, both, apart)| both.contains(&name) || apart.contains(&name))?;
-    let says_so = |word: &str| {
+    let decompresses = |word: &str| {
         matches!(word, "--decompress" | "--uncompress")
             || (word.starts_with('-') && !word.starts_with("--") && word.contains('d'))
     };
-    Some(!both.contains(&name) || command.split_whitespace().skip(1).any(says_so))
+    Some(!both.contains(&name) || command.split_whitespace().skip(1).any(decompresses))
 }
 
 /// Compares the stream settings of two nodes.

@@ -53,12 +53,12 @@ pub(super) fn memory(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion
     // More than the size of the data is useless.
     let data = donors.iter().filter_map(|from| from.data_bytes()).max()?;
     let better = most.min(data).max(PREPARE_LEAST.min(most)) >> 20 << 20;
-    let told = format!("{}M", better >> 20);
+    let new_size = format!("{}M", better >> 20);
     if better < 64 << 20 {
         return None;
     }
     let group = to.group(BACKUP, "use-memory", "mariabackup");
-    let one = Suggestion::new(to, group, "use-memory", now, told);
+    let one = Suggestion::new(to, group, "use-memory", now, new_size);
     if taken > most {
         return Some(
             one.because(format!(

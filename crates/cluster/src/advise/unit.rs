@@ -145,8 +145,8 @@ fn version(node: &NodeFacts) -> Option<String> {
         .machine
         .as_ref()
         .filter(|one| !one.programs_elsewhere)?;
-    let said = machine.versions.get("mariadb-backup")?;
-    let (_, version) = said.split_once("MariaDB server ")?;
+    let text = machine.versions.get("mariadb-backup")?;
+    let (_, version) = text.split_once("MariaDB server ")?;
     version.split_whitespace().next().map(str::to_owned)
 }
 

@@ -201,7 +201,7 @@ fn choose(
     members: &[Member],
     wish: &BootstrapWish,
 ) -> Result<(usize, Vec<String>), BootstrapError> {
-    let told = |one: &Standing| {
+    let describe = |one: &Standing| {
         let (uuid, seqno) = one.place.clone().unwrap_or_default();
         let forgotten = if one.forgotten {
             ", of which its grastate.dat says nothing"
@@ -236,7 +236,7 @@ fn choose(
     if asked.is_some() || (unclear.is_empty() && !chosen.forgotten) {
         return Ok((at, texts(unclear).chain(texts(warnings)).collect()));
     }
-    let all = placed().map(|(_, one)| told(one));
+    let all = placed().map(|(_, one)| describe(one));
     Err(BootstrapError::Unclear(all.chain(texts(unclear)).collect()))
 }
 

@@ -75,13 +75,14 @@ pub(crate) const ASKED: [&str; 2] = [
 
 /// Judges a node's answer. The most severe state comes first: outside the primary component,
 /// nothing else matters.
-pub(crate) fn judge(said: &Values, rules: Rules) -> Verdict {
+pub(crate) fn judge(values: &Values, rules: Rules) -> Verdict {
     let is = |name: &str, value: &str| {
-        said.get(name)
-            .is_some_and(|said| said.eq_ignore_ascii_case(value))
+        values
+            .get(name)
+            .is_some_and(|reported| reported.eq_ignore_ascii_case(value))
     };
     let on = |name: &str| is(name, "ON") || is(name, "1");
-    let text = |name: &str| said.get(name).map_or("", String::as_str);
+    let text = |name: &str| values.get(name).map_or("", String::as_str);
     if !on("wsrep_on") || matches!(text("wsrep_provider"), "" | "none") {
         return Verdict::down(
             "not_galera",
@@ -171,11 +172,11 @@ mod tests {
     ];
 
     fn of(changes: &[(&str, &str)], rules: Rules) -> Verdict {
-        let said = WELL
+        let values = WELL
             .iter()
             .chain(changes)
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        judge(&said.collect(), rules)
+        judge(&values.collect(), rules)
     }
 
     #[test]

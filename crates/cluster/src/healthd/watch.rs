@@ -84,7 +84,7 @@ impl Watched {
     }
 
     /// Polls until `cancel` says to stop.
-    pub fn watch(&self, cancel: &Cancel, said: impl Fn(&str)) {
+    pub fn watch(&self, cancel: &Cancel, report: impl Fn(&str)) {
         let mut server = None;
         let mut before = String::new();
         while !cancel.is_cancelled() {
@@ -95,7 +95,7 @@ impl Watched {
             };
             if before != verdict.state {
                 verdict.state.clone_into(&mut before);
-                said(&format!(
+                report(&format!(
                     "{}: {}: {}",
                     self.connect.describe(),
                     verdict.state,

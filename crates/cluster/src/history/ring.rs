@@ -45,9 +45,9 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Parses the script's output.
-    pub fn parse(said: &str) -> Self {
+    pub fn parse(output: &str) -> Self {
         let mut ring = Self::default();
-        for line in said.lines() {
+        for line in output.lines() {
             let mut words = line.split(' ');
             let (first, second) = (words.next(), words.next());
             if first == Some("history") {
@@ -87,12 +87,12 @@ impl Ring {
             word(&path.to_string_lossy()),
             seqno.saturating_sub(BACK).max(1)
         );
-        let said = host
+        let output = host
             .run_for(&script, PATIENCE)
             .map_err(|error| error.to_string())?;
-        if said.status.success() {
-            return Ok(Self::parse(&String::from_utf8_lossy(&said.stdout)));
+        if output.status.success() {
+            return Ok(Self::parse(&String::from_utf8_lossy(&output.stdout)));
         }
-        Err(plain(&String::from_utf8_lossy(&said.stderr)))
+        Err(plain(&String::from_utf8_lossy(&output.stderr)))
     }
 }

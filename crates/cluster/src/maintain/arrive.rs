@@ -92,7 +92,7 @@ impl Maintenance<'_> {
         }
         let node = state.plan.node.clone();
         let begun = Instant::now();
-        let mut told = false;
+        let mut warned = false;
         loop {
             let plan = &state.plan;
             let stands = (plan.uuid.as_str(), state.left);
@@ -128,7 +128,7 @@ impl Maintenance<'_> {
                     node,
                 });
             }
-            if !std::mem::replace(&mut told, true) {
+            if !std::mem::replace(&mut warned, true) {
                 self.run.events.warn(format!(
                     "how {node} would come back cannot be seen just now ({reason}): trying again \
                     for {} s; what it misses is still kept",
@@ -194,7 +194,7 @@ impl Maintenance<'_> {
     ) -> Result<Box<NodeState>, MaintainError> {
         let node = state.plan.node.clone();
         let mut last_look = Instant::now();
-        let mut told_gone = !started;
+        let mut gone_reported = !started;
         let mut late = false;
         let mut again = 0;
         loop {
@@ -206,25 +206,27 @@ impl Maintenance<'_> {
                     joining.last_words()
                 )),
                 Seen::Failed(line)
-                    if again < STARTS_AGAIN && !told_gone && !self.run.cancel.is_cancelled() =>
+                    if again < STARTS_AGAIN
+                        && !gone_reported
+                        && !self.run.cancel.is_cancelled() =>
                 {
                     again += 1;
-                    told_gone = !self.start_again(state, joining, &line)?;
+                    gone_reported = !self.start_again(state, joining, &line)?;
                     None
                 }
                 Seen::Failed(line) => Some(format!(
                     "has failed while it started, and has to be stopped before it is started again: {line}"
                 )),
             };
-            if let Some(how) = ended.as_ref().filter(|_| !told_gone) {
-                told_gone = true;
+            if let Some(how) = ended.as_ref().filter(|_| !gone_reported) {
+                gone_reported = true;
                 self.run.events.warn(format!(
                     "{node} {how}. What it misses is still kept: fix it and start it by hand, or \
                     give up with Ctrl-C"
                 ));
             }
             // A first Ctrl-C during the work is no reason to leave the node down. A second one is.
-            if self.run.cancel.is_hard() || (told_gone && self.run.cancel.is_cancelled()) {
+            if self.run.cancel.is_hard() || (gone_reported && self.run.cancel.is_cancelled()) {
                 let reason = "given up on request before it was in sync with the others";
                 return self.not_back(state, reason);
             }

@@ -44,7 +44,7 @@ impl Maintenance<'_> {
         if let Err(reason) = work.begin() {
             return Ok(Err(reason));
         }
-        let (mut last, mut told) = (Instant::now(), Instant::now());
+        let (mut last, mut last_report) = (Instant::now(), Instant::now());
         loop {
             if let Some(ended) = work.poll() {
                 return Ok(ended);
@@ -71,8 +71,8 @@ impl Maintenance<'_> {
                 last = Instant::now();
                 self.watch(state, absence);
             }
-            if told.elapsed() >= TELL && absence.given_up.is_none() {
-                told = Instant::now();
+            if last_report.elapsed() >= TELL && absence.given_up.is_none() {
+                last_report = Instant::now();
                 self.announce_hold(&absence.watched);
             }
         }

@@ -59,7 +59,7 @@ impl Maintenance<'_> {
         }
         let keeper = self.keeper();
         state.holds.retain(|(_, run)| keeper.is_in_force(run));
-        let mut told = false;
+        let mut any_begun = false;
         for holder in state.plan.holders.clone() {
             let holds = state.holds.iter().any(|(at, _)| *at == holder.at);
             if holds || holder.way == Way::Unchanged {
@@ -73,7 +73,7 @@ impl Maintenance<'_> {
             }
             match self.begin_to_keep(state, &holder) {
                 Ok(begun) => {
-                    told = true;
+                    any_begun = true;
                     let known = absence.watched.iter_mut().find(|one| one.is(&holder.name));
                     match known {
                         Some(one) => one.again(),
@@ -86,7 +86,7 @@ impl Maintenance<'_> {
                     .warn(format!("write-sets are not kept for its start: {error}")),
             }
         }
-        if told {
+        if any_begun {
             self.run.events.note(format!(
                 "the others keep write-sets again until {} is back",
                 state.plan.node
@@ -94,7 +94,7 @@ impl Maintenance<'_> {
             absence.given_up = None;
             std::thread::sleep(SETTLED);
         }
-        told
+        any_begun
     }
 
     fn begin_to_keep(

@@ -48,10 +48,10 @@ impl Maintenance<'_> {
         let stopped = stopped(&self.run.events, &member.name, || self.control.stop());
         // A stop command that succeeds may not have stopped the server, and one that fails may
         // have.
-        let mut told = false;
+        let mut reported = false;
         let given_up = || {
-            if self.run.cancel.is_cancelled() && !told {
-                told = true;
+            if self.run.cancel.is_cancelled() && !reported {
+                reported = true;
                 self.run.events.note(format!(
                     "waiting until {node} has stopped, so that it can be started again; Ctrl-C once more gives that up"
                 ));
@@ -98,7 +98,7 @@ impl Maintenance<'_> {
         let member = self.member(state.plan.at);
         let expected = state.plan.write_sets * GAP_MARGIN;
         let begun = Instant::now();
-        let mut told = false;
+        let mut reported = false;
         let mut moved = (0, Instant::now());
         loop {
             let now = look(member).map_err(|reason| MaintainError::NotHeld {
@@ -134,8 +134,8 @@ impl Maintenance<'_> {
                 }
                 return Err(MaintainError::Short { node, reason });
             }
-            if settled && !told {
-                told = true;
+            if settled && !reported {
+                reported = true;
                 self.run.events.note(format!(
                     "waiting for more write-sets before {node} leaves: Galera wants some distance from the oldest that is kept ({oldest})"
                 ));

@@ -23,9 +23,9 @@ pub(super) fn donors(
         RejoinKind::Ist { donors, .. } => donors.iter().any(|donor| donor.name == name),
         _ => true,
     };
-    let said = view.nodes[at].state.as_ref().map(|state| state.segment);
+    let reported = view.nodes[at].state.as_ref().map(|state| state.segment);
     let may_be = |other: usize| other != at && keeps(&view.nodes[other].name);
-    ranked(view, said.or(segment), may_be)
+    ranked(view, reported.or(segment), may_be)
 }
 
 fn ranked(

@@ -81,11 +81,11 @@ impl Rejoining<'_> {
         };
         let (mut holds, mut watched) = (Holds::new(), Vec::new());
         for holder in plan.hold.iter().flat_map(|hold| &hold.holders) {
-            let told = keeper.begin_to_keep(&plan.node, holder, |run| {
+            let result = keeper.begin_to_keep(&plan.node, holder, |run| {
                 holds.push((holder.at, run));
                 Ok(())
             });
-            let begun = told.or_else(|error| {
+            let begun = result.or_else(|error| {
                 self.run.events.warn(match &error {
                     KeepError::Taken { reason, .. } => {
                         format!("{} is left as it is: {reason}", holder.name)

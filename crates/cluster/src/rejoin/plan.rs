@@ -70,10 +70,10 @@ pub fn plan_rejoin(
         .filter(|seqno| !runs && head.is_none_or(|head| *seqno <= head))
         .map(|seqno| history::look(&view, members, (at, control), seqno));
     if let Some(History::Parted(parting)) = &history {
-        let told = parting.describe();
+        let description = parting.describe();
         let reason = format!(
             "its position is not in the history that the cluster has continued: \
-            {told}"
+            {description}"
         );
         forecast = without_place(&view, at, reason, how);
         if let Some(what) = parting.lost() {
@@ -118,8 +118,8 @@ fn history_to_join(view: &ClusterView, at: usize) -> Result<String, RejoinError>
         .is_some_and(|state| state.role == Role::Synced);
     if in_step {
         return Err(refused(match among(view, at) {
-            Among::Itself(said) => Refusal::new(format!(
-                "{node} is in sync with itself, but not with the others: {said}"
+            Among::Itself(description) => Refusal::new(format!(
+                "{node} is in sync with itself, but not with the others: {description}"
             ))
             .hint(format!(
                 "Stop {node} first, and look at wsrep_cluster_address in its option files."

@@ -233,7 +233,7 @@ impl Rejoining<'_> {
         let node = &plan.node;
         let mut last_look = Instant::now();
         let mut hope = last_look;
-        let mut told = false;
+        let mut reported = false;
         loop {
             match joining.look() {
                 Seen::There(now) => return Ok(now),
@@ -262,7 +262,7 @@ impl Rejoining<'_> {
                 if !wait || self.run.cancel.is_hard() {
                     return Err(RejoinError::Interrupted { node: node.clone() });
                 }
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut reported, true) {
                     self.run.events.note(format!(
                         "waiting until {node} has asked for what it misses, which is kept for it so long; Ctrl-C once more gives that up"
                     ));

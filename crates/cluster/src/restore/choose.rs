@@ -92,12 +92,12 @@ pub(super) fn one_cluster(
     let mut against = Vec::new();
     for (what, groups) in [("history", groups), ("cluster name", names)] {
         if groups.len() > 1 {
-            let told: Vec<String> = groups
+            let listing: Vec<String> = groups
                 .iter()
                 .map(|(value, names)| format!("{} of {value}", names.join(", ")))
                 .collect();
-            let told = told.join("; ");
-            against.push(format!("the nodes are not of one cluster: by {what} {told}").into());
+            let listing = listing.join("; ");
+            against.push(format!("the nodes are not of one cluster: by {what} {listing}").into());
         }
     }
     against
@@ -168,18 +168,18 @@ pub(super) fn choose(
         .enumerate()
         .filter_map(|(at, history)| Some((at, history.as_ref()?.1)))
         .collect();
-    let told = || {
-        let told = places.iter().map(|(at, seqno)| {
+    let positions = || {
+        let each = places.iter().map(|(at, seqno)| {
             let seqno = seqno.map_or_else(|| "-1 (unknown)".to_owned(), |seqno| seqno.to_string());
             format!("{} is at {seqno}", view.nodes[*at].name)
         });
-        told.collect::<Vec<_>>().join(", ")
+        each.collect::<Vec<_>>().join(", ")
     };
     if let Some(head) = head {
-        let ahead = places
+        let newer = places
             .iter()
             .find(|(at, seqno)| view.nodes[*at].state.is_none() && *seqno > Some(head));
-        if let Some((at, seqno)) = ahead {
+        if let Some((at, seqno)) = newer {
             let (name, seqno) = (&view.nodes[*at].name, seqno.unwrap_or(0));
             return Err(format!(
                 "{name} is down at {seqno}, and those that run are at {head}: it holds what nobody else does"
@@ -209,7 +209,7 @@ pub(super) fn choose(
     if places.iter().any(|(_, seqno)| seqno.is_none()) {
         return Err(Refusal::new(format!(
             "all nodes are down, and not everybody's position is known: {}",
-            told()
+            positions()
         ))
         .hint("Recover it first (mariadbd --wsrep-recover)."));
     }
@@ -221,11 +221,11 @@ pub(super) fn choose(
         Some(at) if histories[at].is_none() && seen[at].unknown.is_some() => Ok(at),
         Some(at) => {
             let name = &view.nodes[at].name;
-            Err(format!("{name} is not the most advanced node: {}", told()).into())
+            Err(format!("{name} is not the most advanced node: {}", positions()).into())
         }
         None if places.iter().any(|(_, seqno)| *seqno != newest) => Err(Refusal::new(format!(
             "all nodes are down at different positions: {}",
-            told()
+            positions()
         ))
         .hint("Name the one to start from (--node); it must be the most advanced.")),
         None => Ok(places.first().map_or(0, |(at, _)| *at)),
@@ -326,10 +326,10 @@ mod tests {
         }));
         seen[0].unknown = Some("by commands".to_owned());
         let places = histories(&all, &seen, &[]);
-        let told = unknown(&all, &seen, &places);
+        let reasons = unknown(&all, &seen, &places);
         assert!(
-            told.len() == 1 && told[0].contains("n1 is down and has data"),
-            "{told:?}"
+            reasons.len() == 1 && reasons[0].contains("n1 is down and has data"),
+            "{reasons:?}"
         );
         if let Some(Ok(folder)) = &mut seen[0].folder {
             folder.holds = false;
@@ -352,11 +352,11 @@ mod tests {
     fn nodes_of_several_clusters_are_shown_by_what_they_are_of() {
         let mut all = down(&[Some(1), Some(1)]);
         let seen = [Seen::default(), Seen::default()];
-        let told = |all: &ClusterView| one_cluster(all, &histories(all, &seen, &[]));
-        assert!(told(&all).is_empty());
+        let refusals = |all: &ClusterView| one_cluster(all, &histories(all, &seen, &[]));
+        assert!(refusals(&all).is_empty());
         let other = "40ba41b5-e6ea-11f1-acb3-d71df7acd2d5";
         all.nodes[1].grastate.as_mut().unwrap().uuid = other.to_owned();
-        let against = told(&all);
+        let against = refusals(&all);
         assert!(
             against.len() == 1 && against[0].reason.contains(&format!("n2 of {other}")),
             "{against:?}"

@@ -94,12 +94,12 @@ pub(super) fn datadir_of(member: &Member, node: &NodeView) -> PathBuf {
 
 /// The settings that place a server's files outside its data directory.
 fn elsewhere(conn: &mut Connection, datadir: &Path) -> Option<String> {
-    let said = values(conn, FOLDERS).ok()?;
+    let settings = values(conn, FOLDERS).ok()?;
     let outside = |value: &str| {
         let path = Path::new(value);
         path.is_absolute() && !path.starts_with(datadir) || value.contains("..")
     };
-    let mut all: Vec<&str> = said
+    let mut all: Vec<&str> = settings
         .iter()
         .filter(|(_, value)| outside(value))
         .map(|(name, _)| name.as_str())

@@ -20,11 +20,11 @@ const KEEPERS: [(&str, &str); 11] = [
 /// The keepers that run on this machine, each with what it does. Empty if the processes are not
 /// visible.
 pub(super) fn on(host: &Host) -> Vec<String> {
-    let Ok(said) = host.run("cat /proc/[0-9]*/comm 2>/dev/null; :") else {
+    let Ok(output) = host.run("cat /proc/[0-9]*/comm 2>/dev/null; :") else {
         return Vec::new();
     };
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    let runs = |name: &str| said.lines().any(|line| line == name);
+    let names = String::from_utf8_lossy(&output.stdout).into_owned();
+    let runs = |name: &str| names.lines().any(|line| line == name);
     KEEPERS
         .iter()
         .filter(|(name, _)| runs(name))

@@ -42,7 +42,7 @@ pub(super) fn measure(
     members: &[Member],
     at: usize,
 ) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     if !rates.load.is_known() || !rates.replicate.is_known() {
         let others = members.iter().enumerate().filter(|(other, _)| *other != at);
         let others: Vec<&ConnectOptions> = others.map(|(_, member)| &member.connect).collect();
@@ -50,30 +50,35 @@ pub(super) fn measure(
             Ok(scratch) => {
                 if !rates.replicate.is_known() {
                     let rate = scratch.write(RATES_TABLES[0], Some(&others));
-                    take(&mut rates.replicate, rate, "through replication", &mut told);
+                    take(
+                        &mut rates.replicate,
+                        rate,
+                        "through replication",
+                        &mut warnings,
+                    );
                 }
                 if !rates.load.is_known() {
                     let rate = scratch.write(RATES_TABLES[1], None);
-                    take(&mut rates.load, rate, "of a load", &mut told);
+                    take(&mut rates.load, rate, "of a load", &mut warnings);
                 }
                 if let Err(error) = scratch.drop_all() {
-                    told.push(format!(
+                    warnings.push(format!(
                         "the database {RATES_SCHEMA}, in which rates were measured, could not be dropped: {}",
                         chain(&error)
                     ));
                 }
             }
-            Err(reason) => told.push(format!("rates of loads could not be measured: {reason}")),
+            Err(reason) => warnings.push(format!("rates of loads could not be measured: {reason}")),
         }
     }
     if !rates.copy.is_known() {
         let rate = copy(view, members, at);
-        take(&mut rates.copy, rate, "of full copies", &mut told);
+        take(&mut rates.copy, rate, "of full copies", &mut warnings);
     }
-    told
+    warnings
 }
 
-fn take(rate: &mut Rate, measured: Result<f64, String>, of: &str, told: &mut Vec<String>) {
+fn take(rate: &mut Rate, measured: Result<f64, String>, of: &str, warnings: &mut Vec<String>) {
     match measured {
         Ok(bytes_per_second) => {
             *rate = Rate {
@@ -81,7 +86,7 @@ fn take(rate: &mut Rate, measured: Result<f64, String>, of: &str, told: &mut Vec
                 from: RateFrom::Tried,
             };
         }
-        Err(reason) => told.push(format!("the rate {of} could not be measured: {reason}")),
+        Err(reason) => warnings.push(format!("the rate {of} could not be measured: {reason}")),
     }
 }
 
@@ -93,25 +98,25 @@ struct Scratch<'a> {
 
 impl<'a> Scratch<'a> {
     fn new(connect: &'a ConnectOptions) -> Result<Self, String> {
-        let told = |error: Error| chain(&error);
-        let mut conn = Connection::connect(connect).map_err(told)?;
+        let describe = |error: Error| chain(&error);
+        let mut conn = Connection::connect(connect).map_err(describe)?;
         // A killed process may have left its database behind.
         let others = conn
             .query_value(format!(
                 "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{RATES_SCHEMA}' AND TABLE_NAME NOT IN ('{}', '{}')",
                 RATES_TABLES[0], RATES_TABLES[1]
             ))
-            .map_err(told)?;
-        let names = namesakes(&mut conn, RATES_SCHEMA).map_err(told)?;
+            .map_err(describe)?;
+        let names = namesakes(&mut conn, RATES_SCHEMA).map_err(describe)?;
         if others.as_deref() != Some("0") || !names.is_empty() {
             return Err(format!(
                 "a database {RATES_SCHEMA} is there, and holds somebody's tables"
             ));
         }
         conn.exec(format!("DROP DATABASE IF EXISTS {RATES_SCHEMA}"))
-            .map_err(told)?;
+            .map_err(describe)?;
         conn.exec(format!("CREATE DATABASE {RATES_SCHEMA}"))
-            .map_err(told)?;
+            .map_err(describe)?;
         let scratch = Self {
             connect,
             infile: false,
@@ -122,7 +127,7 @@ impl<'a> Scratch<'a> {
             ));
             if let Err(error) = made {
                 let _ = scratch.drop_all();
-                return Err(told(error));
+                return Err(describe(error));
             }
         }
         let infile = conn.query_value("SELECT @@GLOBAL.local_infile");
@@ -265,8 +270,8 @@ fn copy(view: &ClusterView, members: &[Member], at: usize) -> Result<f64, String
             _ => Ok(output),
         }
     })?;
-    let said = String::from_utf8_lossy(&answer.stdout);
-    let mut words = said.split_ascii_whitespace().map(str::parse::<f64>);
+    let stdout = String::from_utf8_lossy(&answer.stdout);
+    let mut words = stdout.split_ascii_whitespace().map(str::parse::<f64>);
     match (words.next(), words.next()) {
         (Some(Ok(bytes)), Some(Ok(nanoseconds))) if bytes > 0.0 && nanoseconds > 0.0 => {
             Ok(bytes * 1e9 / nanoseconds)
@@ -281,14 +286,14 @@ fn copy(view: &ClusterView, members: &[Member], at: usize) -> Result<f64, String
 
 /// The host and port where a node receives full copies.
 fn joiner_at(member: &Member) -> Result<(String, u16), String> {
-    let told = |error: Error| chain(&error);
-    let mut conn = Connection::connect(&impatient(&member.connect)).map_err(told)?;
-    let mut said = |name: &str| {
-        let said = conn.query_value(format!("SELECT @@GLOBAL.{name}"));
-        said.map(Option::unwrap_or_default).map_err(told)
+    let describe = |error: Error| chain(&error);
+    let mut conn = Connection::connect(&impatient(&member.connect)).map_err(describe)?;
+    let mut setting = |name: &str| {
+        let value = conn.query_value(format!("SELECT @@GLOBAL.{name}"));
+        value.map(Option::unwrap_or_default).map_err(describe)
     };
-    let receive = said("wsrep_sst_receive_address")?;
-    let own = said("wsrep_node_address")?;
+    let receive = setting("wsrep_sst_receive_address")?;
+    let own = setting("wsrep_node_address")?;
     let (host, port) = receives_at(Some(&receive), Some(&own));
     let host = host.or_else(|| match member.connect.target() {
         Target::Tcp(host, port) => receives_at(Some(&format!("{host}:{port}")), None).0,

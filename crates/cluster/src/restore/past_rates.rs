@@ -60,31 +60,31 @@ impl Rates {
         &mut self,
         run: &str,
         command: &str,
-        said: &serde_json::Value,
+        summary: &serde_json::Value,
         cluster: &str,
     ) {
-        let number = |name: &str| said[name].as_f64().unwrap_or(0.0);
+        let number = |name: &str| summary[name].as_f64().unwrap_or(0.0);
         let shown = |by: String| RateFrom::Shown {
             run: run.to_owned(),
             by,
         };
         match command {
             // The time spent before an interruption is not recorded.
-            LOAD if said["resumed"].is_null() => {
+            LOAD if summary["resumed"].is_null() => {
                 let from = shown(format!(
                     "load into {}",
-                    said["target"].as_str().unwrap_or("?")
+                    summary["target"].as_str().unwrap_or("?")
                 ));
                 // A load into a standalone server says nothing about these machines.
-                if said["galera"]["cluster"] == cluster {
+                if summary["galera"]["cluster"] == cluster {
                     self.replicate
                         .learn_text(from, number("bytes"), number("seconds"));
                 }
             }
-            REJOIN if said["cluster"] == cluster => {
+            REJOIN if summary["cluster"] == cluster => {
                 let from = shown(format!(
                     "{command} {}",
-                    said["node"].as_str().unwrap_or("?")
+                    summary["node"].as_str().unwrap_or("?")
                 ));
                 self.learn_copies(from, 1.0, (number("copied"), number("join_seconds")));
             }
@@ -265,10 +265,10 @@ mod tests {
             dir.id().to_string()
         };
         let load = |bytes: u64, more: serde_json::Value| {
-            let mut said = serde_json::json!({"bytes": bytes << 20, "seconds": 10.0, "resumed": null, "target": "db1:3306", "galera": null});
+            let mut summary = serde_json::json!({"bytes": bytes << 20, "seconds": 10.0, "resumed": null, "target": "db1:3306", "galera": null});
             let more = more.as_object().unwrap();
-            said.as_object_mut().unwrap().extend(more.clone());
-            said
+            summary.as_object_mut().unwrap().extend(more.clone());
+            summary
         };
         // Into a standalone server, on an unknown machine.
         write(LOAD, RunResult::Done, load(1000, serde_json::json!({})));

@@ -132,7 +132,7 @@ fn node_to_load_into(
     against.extend(whole(view, seen));
     // By naming a node, the user has decided which one is the newest.
     if wish.node.is_none() && view.quorum.primary == 0 {
-        against.extend(unknown.iter().map(|told| Refusal::new(told).hint("Recover its position first (mariadbd --wsrep-recover), or name the node to begin with (--node).")));
+        against.extend(unknown.iter().map(|reason| Refusal::new(reason).hint("Recover its position first (mariadbd --wsrep-recover), or name the node to begin with (--node).")));
     }
     match choose(view, seen, histories, wish) {
         Ok(at) if against.is_empty() => Ok(at),
@@ -146,10 +146,11 @@ fn node_to_load_into(
 
 /// Bytes of a node's data, which a copy of it transfers. 0: unknown.
 fn data_bytes(node: &NodeView, seen: &Seen) -> u64 {
-    let said = node.state.as_ref();
+    let state = node.state.as_ref();
     // A node that is down is measured by its directory, which includes logs and caches that no copy
     // transfers. Too much is better than too little.
-    said.and_then(|state| state.sst.bytes)
+    state
+        .and_then(|state| state.sst.bytes)
         .or_else(|| Some(seen.folder.as_ref()?.as_ref().ok()?.used))
         .unwrap_or(0)
 }

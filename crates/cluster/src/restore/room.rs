@@ -98,9 +98,9 @@ mod tests {
             "{error}"
         );
         room.take("n4", &one, 6);
-        let told: Vec<String> = room.lacking().collect();
+        let lacking: Vec<String> = room.lacking().collect();
         assert_eq!(
-            told,
+            lacking,
             [
                 "n1, n3, n4 have their data on one disk: 100 bytes are free there, and together they take about 101 more"
             ]

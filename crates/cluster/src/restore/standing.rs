@@ -47,12 +47,12 @@ impl Restore<'_> {
         };
         // Another server may use the port. This socket is in the node's own data directory, and
         // only this node is started with it.
-        let said = values.get("socket").map_or("", String::as_str);
+        let reported_socket = values.get("socket").map_or("", String::as_str);
         if state
             .plan
             .socket
             .as_ref()
-            .is_some_and(|socket| Path::new(said) != socket)
+            .is_some_and(|socket| Path::new(reported_socket) != socket)
         {
             return None;
         }
@@ -65,10 +65,10 @@ impl Restore<'_> {
             return Some(Err("it has not taken the options that keep it out of the cluster (wsrep_on, wsrep_provider)".to_owned()));
         }
         let here = &state.plan.nodes[state.plan.at].datadir;
-        let said = values.get("datadir").map_or("", String::as_str);
+        let datadir = values.get("datadir").map_or("", String::as_str);
         let trimmed = |path: &str| path.trim_end_matches('/').to_owned();
         // The path may contain symbolic links. Its last component is enough to tell servers apart.
-        let same = trimmed(said).rsplit('/').next().map(str::to_owned)
+        let same = trimmed(datadir).rsplit('/').next().map(str::to_owned)
             == trimmed(&here.to_string_lossy())
                 .rsplit('/')
                 .next()
@@ -77,7 +77,7 @@ impl Restore<'_> {
             Ok(())
         } else {
             Err(format!(
-                "another server answers there, with its data in {said}"
+                "another server answers there, with its data in {datadir}"
             ))
         })
     }

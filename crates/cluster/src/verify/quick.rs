@@ -69,14 +69,14 @@ impl Verifying<'_> {
             reads_all: reads_all == [true, true],
             ..Looked::default()
         };
-        let mut told = Instant::now();
+        let mut last_report = Instant::now();
         let all: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
         for (database, table) in all.iter().copied() {
             if self.run.cancel.is_cancelled() {
                 return Err(VerifyNodesError::Interrupted);
             }
-            if told.elapsed() > TELL {
-                told = Instant::now();
+            if last_report.elapsed() > TELL {
+                last_report = Instant::now();
                 self.run.events.note(format!(
                     "{} of {} tables are counted",
                     looked.tables,
@@ -181,16 +181,13 @@ mod tests {
 
     #[test]
     fn what_neither_node_can_say_is_not_the_same() {
-        let said = |values: &[&str]| -> Vec<Option<String>> {
+        let row = |values: &[&str]| -> Vec<Option<String>> {
             let value = |value: &&str| (*value != "NULL").then(|| (*value).to_owned());
             values.iter().map(value).collect()
         };
-        assert!(known_and_equal(&said(&["2", "77"]), &said(&["2", "77"])));
-        assert!(!known_and_equal(&said(&["2", "77"]), &said(&["2", "78"])));
-        assert!(!known_and_equal(
-            &said(&["2", "NULL"]),
-            &said(&["2", "NULL"])
-        ));
-        assert!(!known_and_equal(&said(&["NULL"]), &said(&["NULL"])));
+        assert!(known_and_equal(&row(&["2", "77"]), &row(&["2", "77"])));
+        assert!(!known_and_equal(&row(&["2", "77"]), &row(&["2", "78"])));
+        assert!(!known_and_equal(&row(&["2", "NULL"]), &row(&["2", "NULL"])));
+        assert!(!known_and_equal(&row(&["NULL"]), &row(&["NULL"])));
     }
 }

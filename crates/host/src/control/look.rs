@@ -37,8 +37,8 @@ impl Control {
             // MariaDB's own script for its unit prints the argument to start the server with.
             Self::Systemd { host, .. } => {
                 let script = "command -v galera_recovery >/dev/null || exit 0; galera_recovery";
-                let said = run_within(host, "galera_recovery", "running", script, limit)?;
-                Ok(recovered(&said))
+                let output = run_within(host, "galera_recovery", "running", script, limit)?;
+                Ok(recovered(&output))
             }
             Self::Commands {
                 host,
@@ -46,8 +46,8 @@ impl Control {
                 ..
             } => {
                 let doing = "recovering the position of the node";
-                let said = run_within(host, RECOVER, doing, recover, limit)?;
-                Ok(recovered(&said))
+                let output = run_within(host, RECOVER, doing, recover, limit)?;
+                Ok(recovered(&output))
             }
             Self::Commands { recover: None, .. } => Ok(None),
         }
@@ -63,8 +63,8 @@ impl Control {
             Self::Systemd { host, unit } => {
                 // `is-active` fails for units that do not run.
                 let script = format!("systemctl is-active -- {} || :", Host::word(unit));
-                let said = run(host, unit, "looking at", &script)?;
-                Ok(Some(!NOT_RUNNING.contains(&said.trim())))
+                let state = run(host, unit, "looking at", &script)?;
+                Ok(Some(!NOT_RUNNING.contains(&state.trim())))
             }
             Self::Commands {
                 host,
@@ -97,8 +97,8 @@ fn runs_by(host: &Host, running: &str) -> Result<bool, ControlError> {
 
 /// The last position in the output, if it is known: `UUID:SEQNO`, alone, in a line of the server's
 /// log, or as the argument to start the server with, as `galera_recovery` prints it.
-pub fn recovered(said: &str) -> Option<(String, u64)> {
-    let words = said.split_whitespace();
+pub fn recovered(output: &str) -> Option<(String, u64)> {
+    let words = output.split_whitespace();
     let mut positions = words.filter_map(|word| word.rsplit('=').next()?.parse().ok());
     let Position { uuid, seqno } = positions.next_back()?;
     Some((uuid, u64::try_from(seqno).ok()?))
@@ -131,13 +131,17 @@ mod tests {
     #[test]
     fn positions_as_servers_and_scripts_print_them() {
         let uuid = "befd421d-e706-11f1-bc0a-a7ea195e725e";
-        let said = |position: &str| recovered(&format!("--wsrep_start_position={position}\n"));
-        assert_eq!(said(&format!("{uuid}:17")), Some((uuid.to_owned(), 17)));
+        let recovered_from =
+            |position: &str| recovered(&format!("--wsrep_start_position={position}\n"));
         assert_eq!(
-            said(&format!("{uuid}:17,0-1-5")),
+            recovered_from(&format!("{uuid}:17")),
             Some((uuid.to_owned(), 17))
         );
-        assert_eq!(said(&format!("{uuid}:-1")), None);
+        assert_eq!(
+            recovered_from(&format!("{uuid}:17,0-1-5")),
+            Some((uuid.to_owned(), 17))
+        );
+        assert_eq!(recovered_from(&format!("{uuid}:-1")), None);
         let log = format!(
             "2026-01-01 0 [Note] WSREP: Recovered position: {uuid}:5\n2026-01-01 0 [Note] x: y\n"
         );

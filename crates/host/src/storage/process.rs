@@ -40,7 +40,7 @@ pub struct Process {
     child: Child,
     stream: UnixStream,
     /// The end of its standard error, available once that is closed.
-    said: Receiver<Vec<u8>>,
+    stderr_end: Receiver<Vec<u8>>,
     patience: Duration,
 }
 
@@ -68,7 +68,7 @@ impl Process {
                 let program = program.display();
                 io::Error::new(source.kind(), format!("cannot run {program}: {source}"))
             })?;
-        let (sender, said) = mpsc::channel();
+        let (sender, stderr_end) = mpsc::channel();
         if let Some(stderr) = child.stderr.take() {
             std::thread::spawn(move || {
                 // Nothing waits for it if the process was dropped before its end.
@@ -78,7 +78,7 @@ impl Process {
         let mut process = Self {
             child,
             stream,
-            said,
+            stderr_end,
             patience: GREETING,
         };
         process.wait_for(GREETING)?;
@@ -125,25 +125,25 @@ impl Process {
             }
         }
         self.kill();
-        let said = self.said.recv_timeout(END).unwrap_or_default();
-        reason(status, &said)
+        let stderr = self.stderr_end.recv_timeout(END).unwrap_or_default();
+        reason(status, &stderr)
     }
 }
 
 /// An error made from the exit status of `ssh` and its error output.
-fn reason(status: Option<ExitStatus>, said: &[u8]) -> io::Error {
-    let said = last_line(said);
-    let said = said.strip_prefix("ssh: ").unwrap_or(&said);
+fn reason(status: Option<ExitStatus>, stderr: &[u8]) -> io::Error {
+    let message = last_line(stderr);
+    let message = message.strip_prefix("ssh: ").unwrap_or(&message);
     let words = match status.map(|status| (status.code(), status.signal())) {
         // With status 255, the message of `ssh` is the reason.
-        Some((Some(255), _)) => format!("ssh: {said}"),
+        Some((Some(255), _)) => format!("ssh: {message}"),
         Some((Some(code), _)) => {
-            format!("ssh: the server ended the session with status {code}: {said}")
+            format!("ssh: the server ended the session with status {code}: {message}")
         }
         Some((None, Some(signal))) => format!("ssh was ended by signal {signal}"),
-        _ => format!("ssh lost the connection: {said}"),
+        _ => format!("ssh lost the connection: {message}"),
     };
-    let is = |words: &[&str]| words.iter().any(|words| said.contains(words));
+    let is = |words: &[&str]| words.iter().any(|words| message.contains(words));
     let kind = if is(&[
         "Permission denied",
         "Host key verification failed",
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn what_ssh_says_is_understood() {
         let failed = Some(ExitStatus::from_raw(255 << 8));
-        for (said, kind) in [
+        for (message, kind) in [
             (
                 "root@h: Permission denied (publickey).",
                 ErrorKind::PermissionDenied,
@@ -229,7 +229,7 @@ mod tests {
                 ErrorKind::ConnectionAborted,
             ),
         ] {
-            let error = reason(failed, said.as_bytes());
+            let error = reason(failed, message.as_bytes());
             assert_eq!(error.kind(), kind, "{error}");
             let words = error.to_string();
             assert!(
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn only_the_end_of_what_is_said_is_kept() {
-        let said: Vec<u8> = (0..100_000_u32).map(|at| at as u8).collect();
-        assert_eq!(end_of(&said[..]), said[said.len() - SAID_MOST..]);
+        let output: Vec<u8> = (0..100_000_u32).map(|at| at as u8).collect();
+        assert_eq!(end_of(&output[..]), output[output.len() - SAID_MOST..]);
     }
 }

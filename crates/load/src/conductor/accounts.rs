@@ -49,16 +49,16 @@ impl Findings {
         codes: &[u16],
         line: u64,
     ) {
-        let told = codes.iter().find(|code| ACCOUNT_EXISTS.contains(code));
+        let note = codes.iter().find(|code| ACCOUNT_EXISTS.contains(code));
         let wanted = &met.creation.definition;
         let same = met.there.as_deref().is_some_and(|there| {
             split_default_role(there).0 == split_default_role(wanted).0
                 || plain(there) == plain(wanted)
         });
-        if same || (told.is_none() && met.there.is_none()) {
+        if same || (note.is_none() && met.there.is_none()) {
             return;
         }
-        let code = told.copied();
+        let code = note.copied();
         self.leave_account(catalog, met.creation.name.clone(), code, line);
     }
 

@@ -48,7 +48,7 @@ pub struct Entry {
     /// Whether its rows must be written in dump order, by one worker at a time.
     pub ordered: bool,
     /// Whether it is decided which of its indexes wait for the rows.
-    pub opened: bool,
+    pub indexes_decided: bool,
     /// Whether the index build after its rows has started.
     pub build_begun: bool,
     /// Bytes of row text seen so far.
@@ -85,7 +85,7 @@ impl Entry {
     /// A table that the load has done nothing with yet.
     pub fn new(table: Table) -> Self {
         Self {
-            opened: !table.created,
+            indexes_decided: !table.created,
             table: Arc::new(table),
             writer: Arc::new(SqlWriter),
             session: None,

@@ -212,7 +212,7 @@ impl Conductor<'_> {
             // Rows cannot be rolled back, so they must not be written twice: write them one after
             // another, in dump order.
             self.ledger.entries[index].ordered = true;
-            self.ledger.entries[index].opened = true;
+            self.ledger.entries[index].indexes_decided = true;
         }
         Ok(())
     }

@@ -359,7 +359,7 @@ impl Conductor<'_> {
             let table = &self.ledger.entries[index].table;
             self.deferred
                 .build_now(&mut self.catalog, &mut self.dialogue, table)?;
-            self.ledger.entries[index].opened = true;
+            self.ledger.entries[index].indexes_decided = true;
         }
         Ok(())
     }
@@ -372,7 +372,7 @@ impl Conductor<'_> {
         piece: Piece,
     ) -> Result<(), LoadError> {
         let index = head.table.id;
-        if self.ledger.entries[index].opened {
+        if self.ledger.entries[index].indexes_decided {
             return self.push(head, piece);
         }
         if let Some(size) = place.size_known {
@@ -437,7 +437,10 @@ impl Conductor<'_> {
     /// Begins the rows of a table. Its writer prepares it only if it is known to be `large`.
     fn open_table(&mut self, index: usize, large: bool) -> Result<(), LoadError> {
         let entry = &mut self.ledger.entries[index];
-        if std::mem::replace(&mut entry.opened, true) || !large || !self.ctx.defers_indexes() {
+        if std::mem::replace(&mut entry.indexes_decided, true)
+            || !large
+            || !self.ctx.defers_indexes()
+        {
             return Ok(());
         }
         self.deferred

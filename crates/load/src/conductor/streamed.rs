@@ -31,7 +31,7 @@ struct Turn<'s> {
     bytes: u64,
     ended: bool,
     /// Whether it was reported that its rows are left out.
-    told: bool,
+    reported: bool,
 }
 
 impl Conductor<'_> {
@@ -52,7 +52,7 @@ impl Conductor<'_> {
                 Arrival::Rows { table, text, rows } => {
                     let turn = turn_of(&mut turns, table)?;
                     if self.ledger.refused.contains(&turn.key) {
-                        if !std::mem::replace(&mut turn.told, true) {
+                        if !std::mem::replace(&mut turn.reported, true) {
                             list_rows_of_refused(&self.ctx, &turn.key, stream_name(turn.of))?;
                         }
                         continue;
@@ -147,7 +147,7 @@ impl<'s> Turn<'s> {
             target: None,
             bytes: 0,
             ended: false,
-            told: false,
+            reported: false,
         }
     }
 }

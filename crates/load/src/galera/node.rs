@@ -91,7 +91,7 @@ impl Node {
             return Ok(None);
         }
         let status = conn.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'")?;
-        let said = |name: &str| {
+        let value_of = |name: &str| {
             (0..status.len())
                 .find(|&row| {
                     status
@@ -102,22 +102,22 @@ impl Node {
                 .unwrap_or_default()
                 .to_owned()
         };
-        let is_on = |name: &str| matches!(said(name).to_ascii_uppercase().as_str(), "ON" | "1");
+        let is_on = |name: &str| matches!(value_of(name).to_ascii_uppercase().as_str(), "ON" | "1");
         let connected = is_on("wsrep_connected");
         let others_write = connected && writes_go_on(conn)?;
-        let primary = said("wsrep_cluster_status").eq_ignore_ascii_case("primary");
+        let primary = value_of("wsrep_cluster_status").eq_ignore_ascii_case("primary");
         let text = |name: &str| facts.get(name).unwrap_or_default().to_owned();
         let strict = text("pxc_strict_mode");
         Ok(Some(Self {
             cluster: text("wsrep_cluster_name"),
-            size: said("wsrep_cluster_size").parse().unwrap_or(0),
-            history: said("wsrep_cluster_state_uuid"),
+            size: value_of("wsrep_cluster_size").parse().unwrap_or(0),
+            history: value_of("wsrep_cluster_state_uuid"),
             connected,
             others_write,
             state: format!(
                 "its cluster status is {}, its state {}",
-                said("wsrep_cluster_status"),
-                said("wsrep_local_state_comment")
+                value_of("wsrep_cluster_status"),
+                value_of("wsrep_local_state_comment")
             ),
             ready: is_on("wsrep_ready") && primary,
             replicates: facts.is_on("wsrep_on"),

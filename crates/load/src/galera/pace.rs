@@ -93,7 +93,7 @@ pub struct Pace {
     bytes_free: usize,
     held_micros: AtomicU64,
     events: Events,
-    told: AtomicBool,
+    warned: AtomicBool,
     size: Mutex<Size>,
 }
 
@@ -147,12 +147,12 @@ struct Answer {
 }
 
 impl Seen {
-    fn note(&mut self, now: Instant, said: Answer) {
+    fn note(&mut self, now: Instant, answer: Answer) {
         let Answer {
             paused,
             waiting,
             sent,
-        } = said;
+        } = answer;
         self.silent = false;
         self.sent.extend(sent.map(|sent| (now, sent)));
         while self
@@ -223,12 +223,12 @@ impl Watched {
         let count = |name| status.count(name).unwrap_or(0);
         let ours = self.ours.as_ref().map_or(0, CommitCounter::get);
         let sent = status.count("wsrep_replicated");
-        let said = Answer {
+        let answer = Answer {
             paused: count("wsrep_flow_control_paused_ns"),
             waiting: count("wsrep_local_recv_queue"),
             sent: sent.map(|sent| sent.wrapping_sub(ours).cast_signed()),
         };
-        self.seen().note(Instant::now(), said);
+        self.seen().note(Instant::now(), answer);
     }
 }
 
@@ -243,19 +243,19 @@ impl Pace {
                 seen: Mutex::default(),
             });
             watched.push(Arc::clone(&one));
-            let (events, mut told) = (events.clone(), false);
+            let (events, mut warned) = (events.clone(), false);
             let seen = move |answer| match answer {
                 Ok(status) => one.note(&status),
                 Err(error) => {
                     one.seen().lose();
-                    if !told {
+                    if !warned {
                         events.warn(format!(
                             "node {} does not say how far behind it is, so the load does not wait \
                             for it: {error}",
                             one.name
                         ));
                     }
-                    told = true;
+                    warned = true;
                 }
             };
             samplers.push(Sampler::start(node, LOOK, |conn| conn.query(STATUS), seen));
@@ -269,7 +269,7 @@ impl Pace {
             bytes_free: rule.bytes.1,
             held_micros: AtomicU64::new(0),
             events: events.clone(),
-            told: AtomicBool::new(false),
+            warned: AtomicBool::new(false),
             size: Mutex::new(Size {
                 bytes: rule.bytes.0,
                 most: rule.bytes.0,
@@ -363,7 +363,7 @@ impl Pace {
             };
             held = true;
             if began.elapsed() >= HELD_MOST {
-                if !self.told.swap(true, Ordering::Relaxed) {
+                if !self.warned.swap(true, Ordering::Relaxed) {
                     self.events.warn(format!(
                         "the load has been held back for {0} s without effect: {reason}. Each \
                         writer now sends one transaction every {0} s",
@@ -447,25 +447,25 @@ mod tests {
         let start = Instant::now();
         let mut seen = Seen::default();
         let at = |tenths: u64| start + Duration::from_millis(tenths * 100);
-        let said = |paused, waiting| Answer {
+        let answer = |paused, waiting| Answer {
             paused,
             waiting,
             sent: Some(-7),
         };
-        seen.note(at(0), said(5_000_000_000, 0));
+        seen.note(at(0), answer(5_000_000_000, 0));
         assert!(seen.share().abs() < 1e-9);
-        seen.note(at(10), said(6_000_000_000, 3));
+        seen.note(at(10), answer(6_000_000_000, 3));
         assert!((seen.share() - 0.2).abs() < 1e-9);
-        seen.note(at(30), said(6_000_000_000, 1));
+        seen.note(at(30), answer(6_000_000_000, 1));
         assert!((seen.share() - 0.2).abs() < 1e-9);
         assert!((seen.share_in_all() - 0.2).abs() < 1e-9);
-        seen.note(at(65), said(6_000_000_000, 1));
+        seen.note(at(65), answer(6_000_000_000, 1));
         assert!(!seen.writes(0));
         seen.note(
             at(65),
             Answer {
                 sent: Some(3),
-                ..said(6_000_000_000, 1)
+                ..answer(6_000_000_000, 1)
             },
         );
         assert!(seen.writes(0) && seen.writes(9) && !seen.writes(10));

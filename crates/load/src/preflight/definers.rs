@@ -189,12 +189,16 @@ mod tests {
         }
         let refusal = |system: &[Account]| of_system_users(&facts, &outline, system);
         assert_eq!(refusal(&[account("root", "%")]), None);
-        let said = refusal(&[account("root", "localhost")]).unwrap();
-        assert!(said.reason.contains("lacks SYSTEM_USER"), "{}", said.reason);
+        let refused = refusal(&[account("root", "localhost")]).unwrap();
         assert!(
-            said.reason.ends_with("view v of 'root'@'localhost'"),
+            refused.reason.contains("lacks SYSTEM_USER"),
             "{}",
-            said.reason
+            refused.reason
+        );
+        assert!(
+            refused.reason.ends_with("view v of 'root'@'localhost'"),
+            "{}",
+            refused.reason
         );
     }
 }

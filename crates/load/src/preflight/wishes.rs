@@ -85,13 +85,13 @@ mod tests {
         assert_eq!(binlog(&options, &replicated), None, "nobody asked");
         options.binlog = BinlogMode::Off;
         assert_eq!(binlog(&options, &facts(&all, Some(0))), None);
-        let says = |facts: &Facts| {
+        let refusal_for = |facts: &Facts| {
             let refusal = binlog(&options, facts).unwrap();
             format!("{} {}", refusal.reason, refusal.hint)
         };
-        assert!(says(&replicated).contains("2 replicas"));
-        assert!(says(&facts(&["SELECT"], None)).contains("GRANT PROCESS"));
-        assert!(says(&facts(&["PROCESS"], Some(0))).contains("GRANT BINLOG ADMIN"));
+        assert!(refusal_for(&replicated).contains("2 replicas"));
+        assert!(refusal_for(&facts(&["SELECT"], None)).contains("GRANT PROCESS"));
+        assert!(refusal_for(&facts(&["PROCESS"], Some(0))).contains("GRANT BINLOG ADMIN"));
         let mut silent = facts(&[], None);
         silent.variables.clear();
         assert_eq!(binlog(&options, &silent), None, "there is no binary log");

@@ -271,8 +271,8 @@ fn finish(link: &mut Link, table: &Table, sent: u64) -> Result<(), Attempt> {
         count("Skipped"),
         count("Warnings"),
     );
-    let told = warnings == 0 || are_about_notation(&mut link.conn, table, warnings)?;
-    if records != sent || deleted != 0 || skipped != 0 || !told {
+    let harmless = warnings == 0 || are_about_notation(&mut link.conn, table, warnings)?;
+    if records != sent || deleted != 0 || skipped != 0 || !harmless {
         return Err(Attempt::NotExact(format!(
             "{sent} rows were sent; the server says: {}",
             ok.info

@@ -199,9 +199,9 @@ impl Replay {
         if identity.exists() {
             fs::remove_file(&identity).map_err(PhysicalError::file(&identity, "removing it"))?;
         }
-        let mut told = self.as_replayed(&start, &stretch);
-        told.seconds = begun.elapsed().as_secs_f64();
-        Ok(told)
+        let mut replayed = self.as_replayed(&start, &stretch);
+        replayed.seconds = begun.elapsed().as_secs_f64();
+        Ok(replayed)
     }
 
     /// The position of a copy made by the clone plugin, which the server reports once it runs.

@@ -118,19 +118,19 @@ mod tests {
     #[test]
     fn certificates_are_the_servers_and_have_to_be_there() {
         let data = tempfile::tempdir().unwrap();
-        let says = |server: &[&str]| {
+        let message = |server: &[&str]| {
             let all = Settings::of(&[], server);
             let error = all.percona_certificates(data.path()).err();
             error.map_or_else(String::new, |error| error.to_string())
         };
-        let own = says(&[]);
+        let own = message(&[]);
         assert!(
             own.contains(&data.path().join("ca.pem").display().to_string()),
             "{own}"
         );
-        let named = says(&["--ssl-ca=/no/ca", "--pxc-encrypt-cluster-traffic=ON"]);
+        let named = message(&["--ssl-ca=/no/ca", "--pxc-encrypt-cluster-traffic=ON"]);
         assert!(named.contains("/no/ca"), "{named}");
-        let off = says(&["--pxc_encrypt_cluster_traffic=OFF"]);
+        let off = message(&["--pxc_encrypt_cluster_traffic=OFF"]);
         assert!(off.contains("need certificates"), "{off}");
     }
 

@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn certificates_are_those_of_the_group_or_of_the_cluster() {
-        let says = |sst: &[&str], server: &[&str]| match Settings::of(sst, server).certificates() {
+        let outcome = |sst: &[&str], server: &[&str]| match Settings::of(sst, server).certificates()
+        {
             Ok(found) => format!("{}", found.is_some()),
             Err(error) => error.to_string(),
         };
@@ -212,9 +213,9 @@ mod tests {
             "--ssl-cert=/no/cert",
             "--ssl-key=/no/key",
         ];
-        assert_eq!(says(&[], &[]), "false");
+        assert_eq!(outcome(&[], &[]), "false");
         // A plain server certificate is only for its clients.
-        assert_eq!(says(&["--ssl-mode=REQUIRED"], &of_server), "false");
+        assert_eq!(outcome(&["--ssl-mode=REQUIRED"], &of_server), "false");
         for (sst, server) in [
             (&["--ssl-mode=VERIFY_CA"][..], &of_server[..]),
             (&["--tca=/no/ca", "--tcert=/no/cert", "--tkey=/no/key"], &[]),
@@ -225,10 +226,10 @@ mod tests {
                 ],
             ),
         ] {
-            let said = says(sst, server);
-            assert!(said.contains("/no/"), "{said}");
+            let message = outcome(sst, server);
+            assert!(message.contains("/no/"), "{message}");
         }
-        let said = says(&["--encrypt=4"], &["--ssl-ca=/no/ca"]);
-        assert!(said.contains("there are none"), "{said}");
+        let message = outcome(&["--encrypt=4"], &["--ssl-ca=/no/ca"]);
+        assert!(message.contains("there are none"), "{message}");
     }
 }

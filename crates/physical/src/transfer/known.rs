@@ -92,10 +92,10 @@ impl Known<'_> {
                 scope.spawn(move || self.hash_all(older, next, &found, is_over));
             }
             drop(found);
-            let told = pass_on(channel, || hashed.recv_timeout(PULSE));
+            let result = pass_on(channel, || hashed.recv_timeout(PULSE));
             lost.store(true, Ordering::Relaxed);
             drop(hashed);
-            told
+            result
         })
     }
 

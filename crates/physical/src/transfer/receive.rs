@@ -144,12 +144,12 @@ impl Receiver {
                 continue;
             };
             let _ = stream.set_nonblocking(false);
-            let told = Channel::accept(stream, &self.secret).and_then(|mut channel| {
+            let sent = Channel::accept(stream, &self.secret).and_then(|mut channel| {
                 channel.receive(&mut frame)?;
                 Frame::Failed(why).write(&mut answer);
                 channel.send(&answer)
             });
-            if told.is_ok() {
+            if sent.is_ok() {
                 return;
             }
         }
@@ -194,8 +194,8 @@ impl Receiver {
         Frame::Alive.write(&mut frame);
         loop {
             channel.send(&frame)?;
-            let told = Instant::now();
-            while told.elapsed() < PULSE {
+            let last_pulse = Instant::now();
+            while last_pulse.elapsed() < PULSE {
                 if over.load(Ordering::Relaxed) {
                     return Ok(());
                 }
@@ -532,12 +532,12 @@ pub fn alive_while<T: Send>(channel: &mut Channel, work: impl FnOnce() -> T + Se
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let pulse = scope.spawn(|| {
-            let mut told = Instant::now();
+            let mut last_pulse = Instant::now();
             while !over.load(Ordering::Relaxed) {
-                if told.elapsed() >= PULSE {
+                if last_pulse.elapsed() >= PULSE {
                     // The sender replaces a lost connection.
                     let _ = channel.send(&frame);
-                    told = Instant::now();
+                    last_pulse = Instant::now();
                 }
                 std::thread::park_timeout(POLL);
             }

@@ -24,7 +24,7 @@ pub fn of(
     table: &str,
     columns: &[Described],
 ) -> Result<Vec<String>, ReadError> {
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     for described in columns {
         let column = &described.column;
         if !WIDE
@@ -36,7 +36,7 @@ pub fn of(
         let place = format!("table {database}.{table}: column {}", column.name);
         let lists = matches!(column.data_type.as_str(), "enum" | "set");
         if lists && column.type_text.contains(INSTEAD) {
-            told.push(format!(
+            notes.push(format!(
                 "{place}: the server shows a member with ?, which may stand for a character beyond U+FFFF that it cannot show; the dump has the definition as it is \
                  shown, and a load will refuse rows with that member"
             ));
@@ -48,7 +48,7 @@ pub fn of(
                 continue;
             };
             if !real.eq_ignore_ascii_case(&hex(shown.as_bytes())) {
-                told.push(format!(
+                notes.push(format!(
                     "{place}: its default has characters that the server does not show, and the dump has it as it is shown; after a load: \
                      ALTER TABLE {}.{} ALTER COLUMN {} SET DEFAULT _utf8mb4 x'{real}'",
                     quote_ident(database),
@@ -58,7 +58,7 @@ pub fn of(
             }
         }
     }
-    Ok(told)
+    Ok(notes)
 }
 
 /// The text of a literal as MariaDB's `information_schema` writes it.

@@ -141,12 +141,12 @@ fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
 
 /// Warns once about each change that is not put back or cannot be read.
 fn warn_of(errors: &[SettingsError], context: &Context) {
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     for error in errors {
         let text = error.to_string();
-        if !said.contains(&text) {
+        if !printed.contains(&text) {
             exit::print_line("warning", &text, context.colour());
-            said.push(text);
+            printed.push(text);
         }
     }
 }

@@ -97,7 +97,7 @@ fn joiner(call: &Call, settings: &Settings, run: &Run) -> anyhow::Result<()> {
     let memory = settings.of_sst("use-memory").map(size).transpose()?;
     let start = settings.of_server("wsrep-start-position");
     let version = match &call.version {
-        Some(said) => version_in(said),
+        Some(text) => version_in(text),
         None => call.parent.and_then(server_version),
     };
     let options = JoinOptions {

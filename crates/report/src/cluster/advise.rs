@@ -90,14 +90,14 @@ fn unseen(page: &mut String, advice: &Advice) {
             .as_ref()
             .map(|why| format!("its server: {why}"))
     };
-    let mut told = String::new();
+    let mut text = String::new();
     for node in &advice.nodes {
         for what in silent(node).iter().chain(&node.unseen) {
-            let _ = writeln!(told, "  {}: {what}", node.name);
+            let _ = writeln!(text, "  {}: {what}", node.name);
         }
     }
-    if !told.is_empty() {
-        let _ = write!(page, "\nNot looked at\n{told}");
+    if !text.is_empty() {
+        let _ = write!(page, "\nNot looked at\n{text}");
     }
 }
 

@@ -175,7 +175,7 @@ impl Planner<'_> {
     fn missing_privilege(&self, name: &str) -> Option<&'static str> {
         use refloat_wire::Vendor::{MariaDb, MySql};
         let since = |version| self.facts.version >= version;
-        let (any, told): (&[&str], &str) = match (self.facts.vendor, name) {
+        let (any, privilege): (&[&str], &str) = match (self.facts.vendor, name) {
             (MySql, super::facts::REDO_LOG) => {
                 (&["INNODB_REDO_LOG_ENABLE"], "INNODB_REDO_LOG_ENABLE")
             }
@@ -196,6 +196,6 @@ impl Planner<'_> {
             }
             (MariaDb, _) => (&["SUPER"], "SUPER"),
         };
-        (!self.facts.may(any)).then_some(told)
+        (!self.facts.may(any)).then_some(privilege)
     }
 }

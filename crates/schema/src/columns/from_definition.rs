@@ -55,14 +55,19 @@ pub fn columns(create: &str) -> Option<Vec<Column>> {
     (!columns.is_empty()).then_some(columns)
 }
 
-fn column(create: &str, mode: LexMode, said: &Defined, charset: Option<&str>) -> Option<Column> {
-    let text = create.get(said.range.clone())?;
-    let column = defined(create.as_bytes(), said);
+fn column(
+    create: &str,
+    mode: LexMode,
+    definition: &Defined,
+    charset: Option<&str>,
+) -> Option<Column> {
+    let text = create.get(definition.range.clone())?;
+    let column = defined(create.as_bytes(), definition);
     let is_text = TEXTS.contains(&column.data_type.as_str());
     let plain = !column.generated
         && !column.invisible
-        && !said.references
-        && said.inline_key.is_none()
+        && !definition.references
+        && definition.inline_key.is_none()
         && (is_text || PLAIN.contains(&column.data_type.as_str()))
         && !text.contains("/*")
         // `nextval(…)`, `NEXT VALUE FOR …`
@@ -83,7 +88,7 @@ fn column(create: &str, mode: LexMode, said: &Defined, charset: Option<&str>) ->
     let mut words = tokens(text.as_bytes(), mode).code();
     let has_default = words.any(|word| word.is(text.as_bytes(), "DEFAULT"));
     Some(Column {
-        needs_value: said.not_null && !has_default && !said.auto_increment,
+        needs_value: definition.not_null && !has_default && !definition.auto_increment,
         charset,
         ..column
     })
@@ -91,22 +96,26 @@ fn column(create: &str, mode: LexMode, said: &Defined, charset: Option<&str>) ->
 
 /// What a definition says about one of its columns. The table's character set is not applied, and
 /// defaults are not read.
-pub fn defined(create: &[u8], said: &Defined) -> Column {
+pub fn defined(create: &[u8], definition: &Defined) -> Column {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let lower = |bytes: &Vec<u8>| text(bytes).to_ascii_lowercase();
-    let collation = said.collation.as_ref().map(lower);
-    let charset = said.charset.as_ref().map(lower);
+    let collation = definition.collation.as_ref().map(lower);
+    let charset = definition.charset.as_ref().map(lower);
     let charset = charset.or_else(|| collation.as_deref().map(charset_of));
-    let mut type_text = text(create.get(said.type_range.clone()).unwrap_or_default());
-    if said.unsigned {
+    let mut type_text = text(
+        create
+            .get(definition.type_range.clone())
+            .unwrap_or_default(),
+    );
+    if definition.unsigned {
         type_text += " unsigned";
     }
     Column {
         collation,
-        generated: said.generated.is_some(),
-        invisible: said.invisible,
-        auto_increment: said.auto_increment,
-        ..Column::new(&text(&said.name), &type_text, charset)
+        generated: definition.generated.is_some(),
+        invisible: definition.invisible,
+        auto_increment: definition.auto_increment,
+        ..Column::new(&text(&definition.name), &type_text, charset)
     }
 }
 

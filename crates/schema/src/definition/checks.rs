@@ -64,10 +64,10 @@ pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
         };
         let other = rest.remove(place);
         if check.enforced != other.enforced {
-            let said =
+            let word =
                 |enforced: bool| if enforced { "enforced" } else { "not enforced" }.to_owned();
             let about = format!("CHECK ({})", shown(&check.text));
-            found.differ(&about, said(check.enforced), said(other.enforced));
+            found.differ(&about, word(check.enforced), word(other.enforced));
         }
     }
     // MariaDB adds one for each JSON column.

@@ -15,7 +15,7 @@ pub struct Collated {
 impl Collated {
     /// From the words after `CHARACTER SET` and `COLLATE`.
     pub fn new(charset: Option<&[u8]>, collation: Option<&[u8]>) -> Self {
-        let said = |name: Option<&[u8]>| {
+        let explicit = |name: Option<&[u8]>| {
             let name = String::from_utf8_lossy(name?).to_ascii_lowercase();
             (name != "default").then_some(name)
         };
@@ -26,8 +26,8 @@ impl Collated {
             old_name |= rest.is_some();
             rest.map_or(name.clone(), |rest| format!("utf8mb3{rest}"))
         };
-        let mut charset = said(charset).map(&mut modern);
-        let mut collation = said(collation).map(&mut modern);
+        let mut charset = explicit(charset).map(&mut modern);
+        let mut collation = explicit(collation).map(&mut modern);
         // MariaDB accepts such names without the character set.
         if let (Some(charset), Some(short)) = (&charset, &collation)
             && short.starts_with("uca1400_")

@@ -293,7 +293,7 @@ fn nulls(
 ) {
     // If a dump stands in for the server, it may leave NOT NULL to the primary key.
     let there = present.null != Some(false) && !is_of_primary_key(server, present.column);
-    let said = |null: bool| if null { "NULL" } else { "NOT NULL" }.to_owned();
+    let nullability = |null: bool| if null { "NULL" } else { "NOT NULL" }.to_owned();
     let expected = match wanted.null {
         Some(false) => false,
         // A key or a period makes its columns NOT NULL. An old mode does the same to timestamps.
@@ -301,7 +301,7 @@ fn nulls(
         _ => true,
     };
     if expected != there {
-        differ("NULL", said(expected), said(there));
+        differ("NULL", nullability(expected), nullability(there));
     }
 }
 

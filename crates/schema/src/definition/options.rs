@@ -56,11 +56,11 @@ pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
         found.differ("comment", shown(&asked), shown(&there));
     }
     for name in COMPARED {
-        let said = |side: &Side<'_>| side.table.option(name).map(|value| normal(name, value));
-        let Some(asked) = said(dump).filter(|value| !is_default(name, value)) else {
+        let value_of = |side: &Side<'_>| side.table.option(name).map(|value| normal(name, value));
+        let Some(asked) = value_of(dump).filter(|value| !is_default(name, value)) else {
             continue;
         };
-        let there = said(server);
+        let there = value_of(server);
         if there.as_ref() != Some(&asked) {
             let or = |value: Option<String>| match value {
                 None => "none".to_owned(),

@@ -50,14 +50,14 @@ fn collations_that_a_dump_leaves_to_another_server_are_named() {
             "a:utf16_general_ci>utf16_uca1400_ai_ci"
         ]
     );
-    let said = format!(
+    let explicit = format!(
         "CREATE TABLE `t` ({}) CHARSET=utf8mb4 COLLATE=utf8mb4_uca1400_ai_ci",
         columns.replace("utf16", "utf16 COLLATE utf16_uca1400_ai_ci")
     );
-    assert!(found(&said, there).is_empty(), "the dump says so");
+    assert!(found(&explicit, there).is_empty(), "the dump says so");
     let old = there.replace("uca1400_ai_ci", "general_ci");
-    let unsaid = format!("CREATE TABLE `t` ({columns}) CHARSET=utf8mb4");
-    assert!(found(&unsaid, &old).is_empty(), "it is the same");
+    let implicit = format!("CREATE TABLE `t` ({columns}) CHARSET=utf8mb4");
+    assert!(found(&implicit, &old).is_empty(), "it is the same");
 }
 
 /// The whole statement with this body, as servers print it.

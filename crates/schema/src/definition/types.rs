@@ -118,14 +118,14 @@ impl Type {
     /// The length of a type that has one. If omitted, it is 1 for `CHAR`, `BINARY` and `BIT`, and 0
     /// for times.
     pub fn length(&self) -> Option<u32> {
-        let said = || {
+        let explicit = || {
             let arguments = self.arguments.as_deref()?;
             std::str::from_utf8(arguments).ok()?.trim().parse().ok()
         };
         match self.base? {
-            "char" | "binary" | "bit" => Some(said().unwrap_or(1)),
-            "varchar" | "varbinary" => said(),
-            "time" | "datetime" | "timestamp" => Some(said().unwrap_or(0)),
+            "char" | "binary" | "bit" => Some(explicit().unwrap_or(1)),
+            "varchar" | "varbinary" => explicit(),
+            "time" | "datetime" | "timestamp" => Some(explicit().unwrap_or(0)),
             _ => None,
         }
     }

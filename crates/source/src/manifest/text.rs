@@ -73,9 +73,9 @@ pub fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
     if let Some((body, digits)) = sealed {
         let found = checksum_of(body);
         if found.as_bytes() != digits {
-            let said = String::from_utf8_lossy(digits);
+            let recorded = String::from_utf8_lossy(digits);
             return Err(damaged(format!(
-                "the checksum of its bytes is {found}, and its end says {said}; {HINT}"
+                "the checksum of its bytes is {found}, and its end says {recorded}; {HINT}"
             )));
         }
     }
@@ -219,10 +219,11 @@ mod tests {
     fn a_name_that_stands_twice_is_refused() {
         let mut manifest = example();
         manifest.databases[0].tables[0].name = "t3".to_owned();
-        let said = |manifest: &Manifest| parse(&write(manifest).unwrap()).unwrap_err().to_string();
-        assert!(said(&manifest).contains("the table d.t3 twice"));
+        let message =
+            |manifest: &Manifest| parse(&write(manifest).unwrap()).unwrap_err().to_string();
+        assert!(message(&manifest).contains("the table d.t3 twice"));
         let mut manifest = example();
         manifest.databases[0].tables[1].columns[0].name = "b".to_owned();
-        assert!(said(&manifest).contains("the column b of d.t3 twice"));
+        assert!(message(&manifest).contains("the column b of d.t3 twice"));
     }
 }

@@ -265,11 +265,11 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
         if self.word("TABLE") {
             let if_not_exists = self.if_exists();
             let table = self.object()?;
-            let mut ahead = self.stream.clone();
-            let next = ahead.next();
+            let mut lookahead = self.stream.clone();
+            let next = lookahead.next();
             let open = next.as_ref().is_some_and(|t| t.is_punct(b'('));
             let like =
-                if open { ahead.next() } else { next }.is_some_and(|t| t.is(self.text, "LIKE"));
+                if open { lookahead.next() } else { next }.is_some_and(|t| t.is(self.text, "LIKE"));
             let select = self.remaining("SELECT");
             return Some(K::CreateTable {
                 table,
@@ -424,8 +424,8 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
         if self.word("TABLE") {
             self.if_exists();
             let table = self.object()?;
-            let mut ahead = self.stream.clone();
-            let words = [ahead.next(), ahead.next(), ahead.next()];
+            let mut lookahead = self.stream.clone();
+            let words = [lookahead.next(), lookahead.next(), lookahead.next()];
             if let [Some(verb), Some(keys), None] = &words
                 && keys.is(self.text, "KEYS")
             {

@@ -46,8 +46,9 @@ fn not_column(mut stream: Stream<'_>, range: &Range<usize>) -> Option<Element> {
     if let Some(kind) = key_kind(&mut stream) {
         return Some(key(stream, kind, symbol, range).map_or_else(other, Element::Key));
     }
-    let mut ahead = stream.clone();
-    let known = constraint || ahead.word("LIKE") || (ahead.word("PERIOD") && ahead.word("FOR"));
+    let mut lookahead = stream.clone();
+    let known =
+        constraint || lookahead.word("LIKE") || (lookahead.word("PERIOD") && lookahead.word("FOR"));
     known.then(other)
 }
 
@@ -65,15 +66,15 @@ fn key_kind(stream: &mut Stream<'_>) -> Option<KeyKind> {
         ("VECTOR", KeyKind::Vector),
     ];
     for (word, kind) in kinds {
-        let mut ahead = stream.clone();
-        if ahead.word(word) {
-            let named = ahead.any(&["KEY", "INDEX"]);
+        let mut lookahead = stream.clone();
+        if lookahead.word(word) {
+            let named = lookahead.any(&["KEY", "INDEX"]);
             // VECTOR is not a reserved word everywhere: without KEY it may be the name of a column.
-            let may_be_column = kind == KeyKind::Vector && !named && !ahead.is_punct(b'(');
+            let may_be_column = kind == KeyKind::Vector && !named && !lookahead.is_punct(b'(');
             if may_be_column {
                 return None;
             }
-            *stream = ahead;
+            *stream = lookahead;
             return Some(kind);
         }
     }
@@ -196,9 +197,9 @@ fn action(stream: &mut Stream<'_>) -> Option<String> {
         ("NO", "ACTION"),
     ];
     for (first, second) in actions {
-        let mut ahead = stream.clone();
-        if ahead.word(first) && (second.is_empty() || ahead.word(second)) {
-            *stream = ahead;
+        let mut lookahead = stream.clone();
+        if lookahead.word(first) && (second.is_empty() || lookahead.word(second)) {
+            *stream = lookahead;
             return Some(format!("{first} {second}").trim_end().to_owned());
         }
     }

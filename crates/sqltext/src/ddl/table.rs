@@ -19,14 +19,14 @@ pub fn parse_create_table(text: &[u8], mode: LexMode) -> Result<CreateTable, Ddl
     let code: Vec<Token> = all.iter().filter(|t| !is_border(t)).cloned().collect();
     let mut stream = Stream::new(text, &code);
     let mut create = head(&mut stream).ok_or(DdlError::NotCreateTable)?;
-    let mut ahead = stream.clone();
-    ahead.punct(b'(');
-    if ahead.is("LIKE") {
+    let mut lookahead = stream.clone();
+    lookahead.punct(b'(');
+    if lookahead.is("LIKE") {
         create.like = true;
         return Ok(create);
     }
     create.select = stream.list.iter().any(|t| t.is(text, "SELECT"));
-    if stream.is_punct(b'(') && !ahead.is("SELECT") {
+    if stream.is_punct(b'(') && !lookahead.is("SELECT") {
         let at = stream.peek().map_or(0, |t| t.range.start);
         body(text, &all, at, mode, &mut create)?;
         stream.list = &code[code.partition_point(|t| t.range.start <= create.body.end)..];
@@ -136,8 +136,8 @@ fn tail(
     create.options_range = begin..end;
     while let Some(token) = stream.peek() {
         let start = token.range.start;
-        let mut ahead = stream.clone();
-        if ahead.word("PARTITION") && ahead.word("BY") {
+        let mut lookahead = stream.clone();
+        if lookahead.word("PARTITION") && lookahead.word("BY") {
             let start = border_before(all, start);
             create.partition = Some(start..end);
             create.options_range = begin..text[..start].trim_ascii_end().len().max(begin);
@@ -164,8 +164,8 @@ fn tail(
 }
 
 fn is_versioning(stream: &Stream<'_>) -> bool {
-    let mut ahead = stream.clone();
-    ahead.word("WITH") && ahead.word("SYSTEM")
+    let mut lookahead = stream.clone();
+    lookahead.word("WITH") && lookahead.word("SYSTEM")
 }
 
 /// Start of the conditional comment that opens right before the token at `start`; else `start`.
@@ -183,10 +183,13 @@ fn option(stream: &mut Stream<'_>, mode: LexMode) -> Option<(String, Vec<u8>, us
         ("WITH", "SYSTEM", "VERSIONING"),
         ("START", "TRANSACTION", ""),
     ] {
-        let mut ahead = stream.clone();
-        if ahead.word(first) && ahead.word(second) && (third.is_empty() || ahead.word(third)) {
-            let end = last_taken(stream.list, ahead.list).end;
-            *stream = ahead;
+        let mut lookahead = stream.clone();
+        if lookahead.word(first)
+            && lookahead.word(second)
+            && (third.is_empty() || lookahead.word(third))
+        {
+            let end = last_taken(stream.list, lookahead.list).end;
+            *stream = lookahead;
             return Some((
                 format!("{first} {second} {third}").trim_end().to_owned(),
                 Vec::new(),
@@ -202,12 +205,12 @@ fn option(stream: &mut Stream<'_>, mode: LexMode) -> Option<(String, Vec<u8>, us
         "DATA" | "INDEX" if stream.word("DIRECTORY") => name.push_str(" DIRECTORY"),
         _ => {}
     }
-    let mut ahead = stream.clone();
-    ahead.punct(b'=');
-    let value = match ahead.parenthesised() {
+    let mut lookahead = stream.clone();
+    lookahead.punct(b'=');
+    let value = match lookahead.parenthesised() {
         Some(_) => {
             let start = stream.peek()?.range.start;
-            *stream = ahead;
+            *stream = lookahead;
             stream.text[start..last_taken(before, stream.list).end].to_vec()
         }
         None => value(stream, mode)?,

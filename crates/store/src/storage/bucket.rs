@@ -249,10 +249,10 @@ impl Inner {
                 max_keys: Some(1),
                 ..PaginatedListOptions::default()
             };
-            if let Err(said) = self.page(&self.root, options)
-                && find::<Refusal>(&said).is_some_and(|refusal| !refusal.code.is_empty())
+            if let Err(list_error) = self.page(&self.root, options)
+                && find::<Refusal>(&list_error).is_some_and(|refusal| !refusal.code.is_empty())
             {
-                return self.names.failed(name, doing, &said);
+                return self.names.failed(name, doing, &list_error);
             }
         }
         self.names.failed(name, doing, error)

@@ -133,18 +133,18 @@ mod tests {
 
     #[test]
     fn a_bucket_says_what_it_lacks() {
-        let opened = |options: &BucketOptions| {
+        let message = |options: &BucketOptions| {
             let error = open("s3://b/p", options).map(drop).unwrap_err();
             error.to_string()
         };
         let none = BucketOptions::default();
         let alone = none.clone().with("aws_ec2_metadata_disabled", "true");
-        assert!(opened(&alone).ends_with("no access key is given"));
+        assert!(message(&alone).ends_with("no access key is given"));
         let profile = none.clone().with("aws_profile", "backup");
-        assert!(opened(&profile).contains("profiles are not read"));
+        assert!(message(&profile).contains("profiles are not read"));
         let half = none.clone().with("aws_access_key_id", "me");
-        assert!(opened(&half).contains("Missing SecretAccessKey"));
+        assert!(message(&half).contains("Missing SecretAccessKey"));
         let unknown = none.with("aws_acces_key_id", "me");
-        assert!(opened(&unknown).contains("no option aws_acces_key_id"));
+        assert!(message(&unknown).contains("no option aws_acces_key_id"));
     }
 }

@@ -225,14 +225,14 @@ fn show(
     name: &str,
     definitions: &mut Definitions,
 ) -> Result<(), Error> {
-    let said = match conn.query(format!("SHOW CREATE {word} {quoted}")) {
+    let definition = match conn.query(format!("SHOW CREATE {word} {quoted}")) {
         Ok(result) => text(&result, &["Created"]),
         Err(error) if error.server_code().is_some() && !error.is_lost_connection() => {
             format!("error: {error}")
         }
         Err(error) => return Err(error),
     };
-    definitions.insert((word.to_ascii_lowercase(), name.to_owned()), said);
+    definitions.insert((word.to_ascii_lowercase(), name.to_owned()), definition);
     Ok(())
 }
 

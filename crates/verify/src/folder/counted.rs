@@ -94,13 +94,13 @@ impl Counted {
                 chunk.digest
             ));
         }
-        for (which, found, said) in [
+        for (which, found, recorded) in [
             ("first", &self.first, &chunk.first),
             ("last", &self.last, &chunk.last),
         ] {
-            if found != said {
+            if found != recorded {
                 return Err(format!(
-                    "the key of its {which} row is {found:?}, and the manifest says {said:?}"
+                    "the key of its {which} row is {found:?}, and the manifest says {recorded:?}"
                 ));
             }
         }

@@ -46,7 +46,9 @@ impl Definition {
         let Ok(create_table) = parse_create_table(create, mode) else {
             return Self::default();
         };
-        let columns = create_table.columns().map(|said| defined(create, said));
+        let columns = create_table
+            .columns()
+            .map(|definition| defined(create, definition));
         let mut options = create_table.options.iter();
         Self {
             columns: columns.collect(),
@@ -109,10 +111,16 @@ mod tests {
                 ("ts", "timestamp", false, false)
             ]
         );
-        assert_eq!(compared(&found[1], "latin1", None).unwrap().told_in, None);
-        let told_in = compared(&found[1], "utf8mb4", None).unwrap().told_in;
-        assert_eq!(told_in.as_deref(), Some("utf8mb4"));
-        assert_eq!(compared(&found[1], "binary", None).unwrap().told_in, None);
+        assert_eq!(
+            compared(&found[1], "latin1", None).unwrap().convert_to,
+            None
+        );
+        let charset = compared(&found[1], "utf8mb4", None).unwrap().convert_to;
+        assert_eq!(charset.as_deref(), Some("utf8mb4"));
+        assert_eq!(
+            compared(&found[1], "binary", None).unwrap().convert_to,
+            None
+        );
         assert!(
             compared(&found[3], "utf8mb4", Some("SYSTEM"))
                 .unwrap_err()

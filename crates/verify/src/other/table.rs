@@ -126,12 +126,12 @@ impl OtherTable {
         }
         for column in &self.described {
             let is_own = |name: &String| name.eq_ignore_ascii_case(&column.name);
-            let told = match names {
+            let has_values = match names {
                 Some(names) => names.iter().any(is_own),
                 None if self.listed.is_empty() => !column.invisible,
                 None => self.listed.iter().any(is_own),
             };
-            if column.generated || !told {
+            if column.generated || !has_values {
                 continue;
             }
             match compared(column, charset, zone) {

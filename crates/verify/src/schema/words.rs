@@ -75,25 +75,25 @@ mod tests {
 
     #[test]
     fn spellings_of_versions() {
-        let says = |a: &str, b: &str| same(a.as_bytes(), b.as_bytes(), "ANSI_QUOTES");
-        assert!(says(
+        let is_same = |a: &str, b: &str| same(a.as_bytes(), b.as_bytes(), "ANSI_QUOTES");
+        assert!(is_same(
             "CREATE DATABASE `a`",
             "CREATE DATABASE `a` /*!80016 DEFAULT ENCRYPTION='N' */"
         ));
-        assert!(says(
+        assert!(is_same(
             "CREATE TRIGGER a2 BEFORE INSERT ON l83 FOR EACH ROW SET NEW.s = 'b'",
             "CREATE TRIGGER `a2` BEFORE INSERT ON `l83` FOR EACH ROW SET NEW.s = 'b'"
         ));
-        assert!(says(
+        assert!(is_same(
             "CREATE FUNCTION \"f\"() RETURNS int(11)\n RETURN (SELECT COUNT(*) FROM \"t\")",
             "CREATE FUNCTION \"f\"() RETURNS int\n RETURN (SELECT COUNT(*) FROM \"t\")"
         ));
-        assert!(says(
+        assert!(is_same(
             "CREATE FUNCTION f() RETURNS varchar(9) CHARSET utf8 COLLATE utf8_bin",
             "CREATE FUNCTION `f`() RETURNS varchar(9) CHARSET utf8mb3 COLLATE utf8mb3_bin"
         ));
-        assert!(says("RETURNS year(4)", "RETURNS year"));
-        assert!(says(
+        assert!(is_same("RETURNS year(4)", "RETURNS year"));
+        assert!(is_same(
             "CREATE TRIGGER \"qt\" AFTER UPDATE ON \"t\" FOR EACH ROW SET @x = 'a'",
             "CREATE TRIGGER `qt` AFTER UPDATE ON `t` FOR EACH ROW SET @x = 'a'"
         ));
@@ -101,19 +101,19 @@ mod tests {
 
     #[test]
     fn differences() {
-        let says = |a: &str, b: &str| same(a.as_bytes(), b.as_bytes(), "");
-        assert!(!says("RETURN 'a b'", "RETURN 'a  b'"));
-        assert!(!says("RETURNS decimal(10)", "RETURNS decimal"));
-        assert!(!says("RETURN x(11)", "RETURN x"));
-        assert!(!says(
+        let is_same = |a: &str, b: &str| same(a.as_bytes(), b.as_bytes(), "");
+        assert!(!is_same("RETURN 'a b'", "RETURN 'a  b'"));
+        assert!(!is_same("RETURNS decimal(10)", "RETURNS decimal"));
+        assert!(!is_same("RETURN x(11)", "RETURN x"));
+        assert!(!is_same(
             "RETURNS int(5) unsigned zerofill",
             "RETURNS int(10) unsigned zerofill"
         ));
-        assert!(!says("RETURN `1`", "RETURN 1"));
-        assert!(!says("RETURN `'a'`", "RETURN 'a'"));
-        assert!(!says("RETURN 'utf8'", "RETURN 'utf8mb3'"));
-        assert!(!says("SET @a = `b`", "SET @a = 'b'"));
-        assert!(!says(
+        assert!(!is_same("RETURN `1`", "RETURN 1"));
+        assert!(!is_same("RETURN `'a'`", "RETURN 'a'"));
+        assert!(!is_same("RETURN 'utf8'", "RETURN 'utf8mb3'"));
+        assert!(!is_same("SET @a = `b`", "SET @a = 'b'"));
+        assert!(!is_same(
             "CREATE DATABASE `a`",
             "CREATE DATABASE `a` /*!80016 DEFAULT ENCRYPTION='Y' */"
         ));

@@ -26,7 +26,7 @@ pub struct KillHandle {
     options: Arc<ConnectOptions>,
     identity: Identity,
     server: ServerInfo,
-    opened: Instant,
+    opened_at: Instant,
 }
 
 impl KillHandle {
@@ -34,13 +34,13 @@ impl KillHandle {
         options: Arc<ConnectOptions>,
         identity: Identity,
         server: ServerInfo,
-        opened: Instant,
+        opened_at: Instant,
     ) -> Self {
         Self {
             options,
             identity,
             server,
-            opened,
+            opened_at,
         }
     }
 
@@ -86,7 +86,7 @@ impl KillHandle {
     fn expect_no_restart(&self, second: &mut Connection) -> Result<(), Error> {
         let result = second.query("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
         let up = Duration::from_secs(result.u64(0, 1).unwrap_or_default());
-        if up + UPTIME_SLACK >= self.opened.elapsed() {
+        if up + UPTIME_SLACK >= self.opened_at.elapsed() {
             return Ok(());
         }
         Err(Error::WrongServer {

@@ -71,7 +71,7 @@ impl Conductor<'_> {
         entry.definition = Some(Print::corrected(&original));
         entry.engine = engine_of(&create);
         entry.versioned = is_versioned(&create);
-        entry.opened = described;
+        entry.indexes_decided = described;
         if let Some(deferral) = detail.deferral.clone() {
             *table.deferral() = deferral.lacking(&create);
         }

@@ -179,7 +179,7 @@ impl ReadBack {
 /// The value of a column, in the character set of the dump's text.
 fn as_the_dump(column: &Column, read: &LiteralColumn) -> String {
     let name = quote_ident(&column.name);
-    match (&read.told_in, &column.class) {
+    match (&read.convert_to, &column.class) {
         (Some(charset), _) => format!("CAST(CONVERT({name} USING {charset}) AS BINARY)"),
         // The bytes of these are not those of their text.
         _ if matches!(column.data_type.as_str(), "uuid" | "inet4" | "inet6") => {

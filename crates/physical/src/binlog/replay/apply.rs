@@ -85,7 +85,7 @@ impl Tool {
             reason,
         };
         let errors = tempfile::tempfile_in(scratch).map_err(|error| failed(error.to_string()))?;
-        let said = errors
+        let stderr = errors
             .try_clone()
             .map_err(|error| failed(error.to_string()))?;
         let mut command = Command::new(&programs.tool);
@@ -107,7 +107,7 @@ impl Tool {
             .arg(path)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::from(said))
+            .stderr(Stdio::from(stderr))
             .spawn()
             .map_err(|error| failed(error.to_string()))?;
         let Some(output) = child.stdout.take() else {
@@ -140,9 +140,9 @@ impl Tool {
         if status.success() {
             return Ok(());
         }
-        let mut said = Vec::new();
-        let _ = std::io::Seek::rewind(&mut errors).and_then(|()| errors.read_to_end(&mut said));
-        Err(failed(format!("failed ({status})"), last_line(&said)))
+        let mut stderr = Vec::new();
+        let _ = std::io::Seek::rewind(&mut errors).and_then(|()| errors.read_to_end(&mut stderr));
+        Err(failed(format!("failed ({status})"), last_line(&stderr)))
     }
 }
 
@@ -157,7 +157,7 @@ fn feed(
     (conn, scratch): (&mut Connection, &Path),
     cancel: &Cancel,
 ) -> Result<(), PhysicalError> {
-    let mut ahead = Lookahead {
+    let mut lookahead = Lookahead {
         conn,
         file: &part.file.name,
         sent: VecDeque::new(),
@@ -201,11 +201,11 @@ fn feed(
         statement.extend_from_slice(last);
         let whole = statement.trim_ascii();
         if !whole.is_empty() && !whole.starts_with(CHARSET) {
-            ahead.execute((at, code), whole, scratch)?;
+            lookahead.execute((at, code), whole, scratch)?;
         }
         statement.clear();
     }
-    ahead.settle(0, 0)?;
+    lookahead.settle(0, 0)?;
     if statement.trim_ascii().is_empty() || cancel.is_cancelled() {
         return Ok(());
     }

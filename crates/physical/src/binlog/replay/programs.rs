@@ -32,17 +32,19 @@ impl Programs {
         } else {
             ("mysqld", "mysqlbinlog")
         };
-        let (server, said) = look(servers, folder)?;
+        let (server, server_version) = look(servers, folder)?;
         let its = version_in(&about.server.version).unwrap_or_default();
-        let own = version_in(&said);
+        let own = version_in(&server_version);
         let is_fit = own.is_some_and(|own| {
-            (own.0, own.1) == (its.0, its.1) && own >= its && said.contains("MariaDB") == is_mariadb
+            (own.0, own.1) == (its.0, its.1)
+                && own >= its
+                && server_version.contains("MariaDB") == is_mariadb
         });
         if !is_fit {
             return Err(Refusal::new(format!(
                 "{} is {}, but the backup is of {} {}",
                 server.display(),
-                last_line(said.as_bytes()),
+                last_line(server_version.as_bytes()),
                 about.server.vendor,
                 about.server.version
             ))
@@ -51,9 +53,9 @@ impl Programs {
                 text(its)
             )));
         }
-        let (tool, said) = look(tools, folder)?;
+        let (tool, tool_version) = look(tools, folder)?;
         // MariaDB's tool does not report the version of its server.
-        let version = version_in(&said);
+        let version = version_in(&tool_version);
         let is_mariadbs = version.is_none_or(|version| version.0 >= 10);
         let is_fit = is_mariadbs == is_mariadb
             && (is_mariadb || version.is_some_and(|own| (own.0, own.1) >= (its.0, its.1)));
@@ -63,7 +65,7 @@ impl Programs {
                 tool.display(),
                 about.server.vendor,
                 about.server.version,
-                last_line(said.as_bytes())
+                last_line(tool_version.as_bytes())
             ))
             .hint("Name the folder of the server's own programs with --programs."));
         }
@@ -91,8 +93,8 @@ fn look(names: &str, folder: Option<&Path>) -> Result<(PathBuf, String), Refusal
     let output = Host::Local
         .run(&script)
         .map_err(|error| refused(error.to_string()))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (found, version) = said.split_once('\n').unwrap_or_default();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (found, version) = stdout.split_once('\n').unwrap_or_default();
     match output.status.code() {
         Some(0) => Ok((PathBuf::from(found), version.trim().to_owned())),
         Some(66) => {

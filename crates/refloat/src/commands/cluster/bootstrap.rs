@@ -254,7 +254,7 @@ fn page(
         .collect();
     let every_row = !unknown.is_empty();
     if every_row && verified.is_some_and(|verified| verified.quick) {
-        write!(out, "{}", cluster_verify::not_told(&unknown))?;
+        write!(out, "{}", cluster_verify::not_proven(&unknown))?;
     }
     if verified.is_none_or(|verified| verified.quick && every_row) {
         let command = verify::command(&args.cluster.cluster, !every_row);
@@ -473,18 +473,18 @@ mod tests {
             ],
             warnings: Vec::new(),
         };
-        let said = |node: Option<&str>, without: &[&str]| {
+        let resume = |node: Option<&str>, without: &[&str]| {
             let without: Vec<String> = without.iter().map(|one| (*one).to_owned()).collect();
             as_begun(&plan, node, &without).map_err(|error| error.to_string())
         };
-        assert_eq!(said(None, &["n3"]), Ok(()));
-        assert_eq!(said(Some("n1"), &["n3", "n3"]), Ok(()));
+        assert_eq!(resume(None, &["n3"]), Ok(()));
+        assert_eq!(resume(Some("n1"), &["n3", "n3"]), Ok(()));
         assert_eq!(
-            said(Some("n2"), &["n3"]).unwrap_err(),
+            resume(Some("n2"), &["n3"]).unwrap_err(),
             "the bootstrap of shop has not ended: it was begun as --node n1 --without n3, and now it is --node n2 --without n3"
         );
-        let all = said(None, &[]).unwrap_err();
+        let all = resume(None, &[]).unwrap_err();
         assert!(all.ends_with("and now nobody is left out"), "{all}");
-        assert!(said(None, &["n2", "n3"]).is_err());
+        assert!(resume(None, &["n2", "n3"]).is_err());
     }
 }

@@ -104,9 +104,9 @@ pub fn refuse_maintained(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()
 /// Refuses while a node holds write-sets for a maintenance started elsewhere: the memory or disk
 /// space that the hold uses is not free, and the hold shrinks when that maintenance ends.
 pub fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
-    let told = nodes.kept_for_others().into_iter();
-    let against: Vec<Refusal> = told
-        .map(|told| Refusal::new(told).hint("End that one first (--end, where it was begun); if it was killed, `refloat settings show` and `refloat settings revert` find what it left behind."))
+    let reasons = nodes.kept_for_others().into_iter();
+    let against: Vec<Refusal> = reasons
+        .map(|reason| Refusal::new(reason).hint("End that one first (--end, where it was begun); if it was killed, `refloat settings show` and `refloat settings revert` find what it left behind."))
         .collect();
     refuse_for(&against)
 }

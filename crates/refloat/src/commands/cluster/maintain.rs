@@ -281,8 +281,9 @@ impl<'a> Begin<'a> {
 /// What would keep a node from coming back.
 pub fn keeps_away(advice: &Advice, node: &str) -> Vec<Refusal> {
     let mistakes = advice.keeps_away(node);
-    let told = mistakes.iter().map(|mistake| mistake.describe());
-    told.map(|told| Refusal::new(format!("it would not come back: {told}")).hint(SEE_ADVISE))
+    let reasons = mistakes.iter().map(|mistake| mistake.describe());
+    reasons
+        .map(|reason| Refusal::new(format!("it would not come back: {reason}")).hint(SEE_ADVISE))
         .collect()
 }
 

@@ -229,10 +229,10 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     watch.quiet();
     let seconds = run.events.elapsed().as_secs_f64();
     let mut summary = serde_json::to_value(&outcome)?;
-    if let Some(said) = summary.as_object_mut() {
+    if let Some(fields) = summary.as_object_mut() {
         // Later runs take their estimates from earlier ones of the same cluster.
-        said.insert("cluster".to_owned(), nodes.name.clone().into());
-        said.insert("verified".to_owned(), serde_json::to_value(&verified)?);
+        fields.insert("cluster".to_owned(), nodes.name.clone().into());
+        fields.insert("verified".to_owned(), serde_json::to_value(&verified)?);
     }
     record(&run, seconds, summary, result, error.as_ref());
     watch.stop();
@@ -245,7 +245,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
         }
         let every_row = !has_known_history(&outcome);
         if every_row && verified.as_ref().is_some_and(|verified| verified.quick) {
-            write!(out, "{}", cluster_verify::not_told(&[&outcome.node]))?;
+            write!(out, "{}", cluster_verify::not_proven(&[&outcome.node]))?;
         }
         if verified
             .as_ref()
@@ -316,7 +316,7 @@ pub fn is_left(context: &Context) -> bool {
 
 /// Whether a node came back in the way that was planned, and is known to hold what the others hold.
 pub fn is_proven(outcome: &Rejoined, plan: &RejoinPlan, verified: Option<&Verified>) -> bool {
-    let as_said = match outcome.proof.by {
+    let came_as_planned = match outcome.proof.by {
         CameBy::Ist | CameBy::Stayed => true,
         CameBy::Sst => !matches!(plan.forecast.kind, RejoinKind::Ist { .. }),
         CameBy::Unknown => false,
@@ -328,7 +328,7 @@ pub fn is_proven(outcome: &Rejoined, plan: &RejoinPlan, verified: Option<&Verifi
         Some(verified) => verified.knows(&outcome.node),
         None => has_known_history(outcome),
     };
-    as_said && same
+    came_as_planned && same
 }
 
 /// Whether what a node held before is known to match the others, or was replaced by a full copy.

@@ -103,10 +103,10 @@ fn caller() -> Option<u32> {
 /// Reports the progress to the server and its log, until the status is ended.
 pub fn copy_status(call: &Call, run: &Run) -> CopyStatus {
     let of = call.clone();
-    let (mut told, mut total) = (Instant::now(), None);
+    let (mut last_report, mut total) = (Instant::now(), None);
     CopyStatus::start(&call.datadir, call.role.name(), run, move |copying, now| {
-        if told.elapsed() >= TELL && now.phase <= Phase::Data {
-            told = Instant::now();
+        if last_report.elapsed() >= TELL && now.phase <= Phase::Data {
+            last_report = Instant::now();
             line("INFO", &so_far(&of, copying, now.source_rate));
         }
         if of.progress {

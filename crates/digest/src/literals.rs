@@ -3,11 +3,13 @@
 //! If it is not certain what a server makes of a literal, it has no value here, and the rows of its
 //! table are not compared.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use refloat_schema::columns::Column;
+use refloat_schema::members::members;
 use refloat_source::delimited::{Decode, Delimited};
 use refloat_sqltext::{
     CharsetFamily, LexMode, RowVisitor, StrLit, TokenKind, VisitError, tokens, visit_rows,
@@ -62,6 +64,10 @@ pub struct LiteralColumn {
     pub own_charset: String,
     /// The character set that the server must convert it to; `None` for the column's own bytes.
     pub convert_to: Option<String>,
+    /// The members of an `ENUM` or `SET`, if they are known.
+    pub members: Vec<String>,
+    /// Whether a value may be several members.
+    pub is_set: bool,
 }
 
 impl LiteralColumn {
@@ -118,7 +124,28 @@ impl LiteralColumn {
             kind,
             own_charset: own.to_owned(),
             convert_to: (!same).then(|| charset.to_owned()),
+            members: members(&column.type_text),
+            is_set: column.data_type == "set",
         })
+    }
+
+    /// The value of an `ENUM` or `SET` as the server shows it; `None` if it may be stored in another
+    /// spelling. Characters that are not ASCII are taken as they are.
+    fn canonical(&self, value: &[u8]) -> Option<Vec<u8>> {
+        if value.is_empty() || self.members.is_empty() || !value.is_ascii() {
+            return Some(value.to_owned());
+        }
+        let parts: Vec<&[u8]> = if self.is_set {
+            value.split(|byte| *byte == b',').collect()
+        } else {
+            vec![value]
+        };
+        let place = |part: &&[u8]| self.members.iter().position(|one| one.as_bytes() == *part);
+        let places: Option<BTreeSet<usize>> = parts.iter().map(place).collect();
+        let members = places?
+            .into_iter()
+            .map(|place| self.members[place].as_bytes());
+        Some(members.collect::<Vec<_>>().join(&b','))
     }
 }
 
@@ -304,7 +331,17 @@ impl RowVisitor for Cells<'_> {
         };
         let fits = match column.domain {
             Domain::Bytes | Domain::Bits => true,
-            Domain::Text | Domain::Names => !binary || self.is_sent_as_is(column, from),
+            Domain::Names if !binary || self.is_sent_as_is(column, from) => {
+                let value = column.canonical(value);
+                let known = value.is_some();
+                if let Some(value) = value {
+                    self.bytes.truncate(from);
+                    self.bytes.extend_from_slice(&value);
+                }
+                known
+            }
+            Domain::Names => false,
+            Domain::Text => !binary || self.is_sent_as_is(column, from),
             Domain::Integer => is_integer(value),
             Domain::Decimal => is_number(value) && !value.contains(&b'e') && !value.contains(&b'E'),
             Domain::Approximate => is_number(value),
@@ -507,6 +544,26 @@ mod tests {
             kind: CellKind::Bytes,
             own_charset: String::new(),
             convert_to: convert_to.map(str::to_owned),
+            members: Vec::new(),
+            is_set: false,
+        }
+    }
+
+    #[test]
+    fn members_are_spelled_as_the_server_shows_them() {
+        let found = |kind: &str, text: &str| {
+            let column = Column::new("c", kind, Some("utf8mb4".to_owned()));
+            let column = LiteralColumn::of(&column, "utf8mb4").unwrap();
+            values(text, column).map(|mut found| found.remove(0).unwrap())
+        };
+        let set = found("set('a','b','c d')", "('c d,a,a')");
+        assert_eq!(set.unwrap(), b"a,c d");
+        assert_eq!(found("set('a','b')", "('')").unwrap(), b"");
+        assert_eq!(found("enum('a,b','c')", "('a,b')").unwrap(), b"a,b");
+        let other = found("enum('\u{e9}')", "('\u{c9}')");
+        assert_eq!(other.unwrap(), "\u{c9}".as_bytes());
+        for (kind, text) in [("set('a','b')", "('B')"), ("enum('one')", "('ONE')")] {
+            assert!(found(kind, text).is_err(), "{kind} {text}");
         }
     }
 

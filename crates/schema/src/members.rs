@@ -3,6 +3,36 @@
 
 use std::collections::HashSet;
 
+/// The members, in order; empty if the type has none, or the text is not as servers show it.
+pub fn members(type_text: &str) -> Vec<String> {
+    let list = type_text.split_once('(').map_or("", |(_, list)| list);
+    let mut members = Vec::new();
+    let mut rest = list;
+    while let Some(text) = rest.strip_prefix('\'') {
+        let mut member = String::new();
+        let mut from = text;
+        loop {
+            let Some((part, after)) = from.split_once('\'') else {
+                return Vec::new();
+            };
+            member.push_str(part);
+            let Some(more) = after.strip_prefix('\'') else {
+                rest = after.strip_prefix(',').unwrap_or(after);
+                break;
+            };
+            member.push('\'');
+            from = more;
+        }
+        members.push(member);
+    }
+    // Servers show a backslash as it is, and dumps escape it.
+    if rest.starts_with(')') && !list.contains('\\') {
+        members
+    } else {
+        Vec::new()
+    }
+}
+
 /// Whether one of the members is the empty string. Sometimes also true if one only looks like it.
 pub fn has_empty_member(type_text: &str) -> bool {
     ["('',", "('')", ",'',", ",'')"]
@@ -35,6 +65,18 @@ pub fn has_equal_members(type_text: &str, collation: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_in_order() {
+        assert_eq!(members("set('b','a')"), ["b", "a"]);
+        assert_eq!(
+            members("enum('it''s','','a,b','''') foo"),
+            ["it's", "", "a,b", "'"]
+        );
+        for other in ["int(11)", "enum('a", "set('a' 'b')", "set('a\\'b')", "json"] {
+            assert!(members(other).is_empty(), "{other}");
+        }
+    }
 
     #[test]
     fn members_that_are_empty() {

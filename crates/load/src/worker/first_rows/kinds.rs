@@ -186,8 +186,8 @@ pub struct Enough;
 /// Chooses rows from the pieces of a chunk, one piece after the other.
 #[derive(Default)]
 pub struct Chooser {
-    /// Whether all rows so far were chosen, and the next one is if it fits.
-    all: bool,
+    /// Bytes of rows that are all chosen; none for a sample, and after the first that does not fit.
+    all: usize,
     /// The kinds of the chosen rows, by position in the row.
     seen: Vec<u64>,
     /// The same for the current row.
@@ -211,7 +211,7 @@ impl Chooser {
     /// A chooser of a sample, or of `all` first rows that fit and a sample of the rows after them.
     pub fn new(all: bool) -> Self {
         Self {
-            all,
+            all: if all { ALL_BYTES } else { 0 },
             ..<Self as Default>::default()
         }
     }
@@ -325,10 +325,11 @@ impl RowVisitor for Chooser {
     fn end_row(&mut self, end: usize) -> Result<(), Enough> {
         let row = self.start..end;
         let fits = |most| self.taken == 0 || self.taken + row.len() <= most;
-        self.all &= fits(ALL_BYTES);
+        let all = self.all > 0 && fits(self.all);
+        self.all = if all { self.all } else { 0 };
         let early = self.walked.0 < FIRST_ROWS && fits(FIRST_BYTES);
         self.walked.0 += 1;
-        if early || (self.all && !self.computes) {
+        if early || (all && !self.computes) {
             self.take(row);
         } else if fits(BYTES) && self.brings && !self.computes {
             self.later += 1;

@@ -129,8 +129,8 @@ impl LiteralColumn {
         })
     }
 
-    /// The value of an `ENUM` or `SET` as the server shows it; `None` if it may be stored in another
-    /// spelling. Characters that are not ASCII are taken as they are.
+    /// The value of an `ENUM` or `SET` as the server shows it; `None` if it may be stored in
+    /// another spelling. Characters that are not ASCII are taken as they are.
     fn canonical(&self, value: &[u8]) -> Option<Vec<u8>> {
         if value.is_empty() || self.members.is_empty() || !value.is_ascii() {
             return Some(value.to_owned());

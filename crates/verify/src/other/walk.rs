@@ -79,7 +79,8 @@ pub struct Dump {
     pub layout: Option<Layout>,
     /// The database of a dump that names none.
     pub database: Option<String>,
-    /// Whether the last line of an SQL file may be missing, and the delimiter of its last statement.
+    /// Whether the last line of an SQL file may be missing, and the delimiter of its last
+    /// statement.
     pub may_be_open: bool,
     /// Receives how much has been read.
     pub progress: Progress,

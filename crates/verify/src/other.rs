@@ -25,6 +25,7 @@ use refloat_read::catalog::{Database, wanted_database, wanted_table};
 use refloat_read::{ReadOptions, session as connections};
 use refloat_run::own_tables::is_own_database;
 use refloat_run::{Cancel, Refusal, Run, kill_on_cancel};
+use refloat_schema::columns::Column;
 use refloat_schema::definition::{ServerVersion, as_seen_by};
 use refloat_schema::pattern::is_system_database;
 use refloat_source::delimited::{Decode, DelimitedFile};
@@ -243,6 +244,7 @@ impl OtherDump {
             mut tables,
             mut databases,
             mut definitions,
+            altered,
             server,
             seen_by,
             at,
@@ -263,6 +265,9 @@ impl OtherDump {
                 let of = databases.entry(table.database.clone()).or_default();
                 of.tables.push(table.name.clone());
                 let label = table.label();
+                if altered.contains(&label) {
+                    definitions.forget_table(&label);
+                }
                 if !definitions.has("table", &label) {
                     definitions.undefined.insert(label);
                 }
@@ -359,6 +364,8 @@ struct Read {
     places: HashMap<(String, String), usize>,
     databases: BTreeMap<String, Database>,
     definitions: Definitions,
+    /// Tables that end as something else than what the dump creates.
+    altered: BTreeSet<String>,
     /// Database and name of everything that is a view at this point of the dump.
     views: BTreeSet<(String, String)>,
     server: Option<(String, String)>,
@@ -497,8 +504,13 @@ impl<'a> Collector<'a> {
         let mut session = Session::default();
         session.set(b"SET time_zone = '+00:00'");
         for index in 0..self.read.tables.len() {
-            if self.read.tables[index].exists {
-                self.decide(index, &session, None)?;
+            let table = &self.read.tables[index];
+            if table.exists {
+                // No row says which columns it leaves out.
+                let stored = table.described.iter().filter(|column| !column.generated);
+                let names: Vec<String> = stored.map(|column| column.name.clone()).collect();
+                let names = Some(names.as_slice()).filter(|names| !names.is_empty());
+                self.decide(index, &session, names)?;
             }
         }
         Ok(())
@@ -601,7 +613,8 @@ impl<'a> Collector<'a> {
         text: &[u8],
     ) -> Result<(), VerifyError> {
         if let Some(table) = self.named(place, name)? {
-            if only_adds_keys(text) {
+            let label = table.label();
+            if only_adds_keys(text) || only_numbers_a_column(text, &table.described) {
                 self.not_followed("ALTER TABLE", place, line);
             } else {
                 table.doubt(format!(
@@ -609,6 +622,7 @@ impl<'a> Collector<'a> {
                     place.file
                 ));
             }
+            self.read.altered.insert(label);
         }
         Ok(())
     }
@@ -875,6 +889,31 @@ fn only_adds_keys(text: &[u8]) -> bool {
     ];
     let keys = ["KEY", "INDEX", "CONSTRAINT", "CHECK"];
     !others.iter().any(|word| text.contains(word)) && keys.iter().any(|word| text.contains(word))
+}
+
+/// Whether an `ALTER TABLE` only makes an integer column `AUTO_INCREMENT`, as phpMyAdmin does at
+/// the end of a dump.
+fn only_numbers_a_column(text: &[u8], columns: &[Column]) -> bool {
+    let text = String::from_utf8_lossy(text).to_lowercase();
+    let clause = text.split_once(" modify `");
+    let Some((name, definition)) = clause.and_then(|(_, clause)| clause.split_once("` ")) else {
+        return false;
+    };
+    let Some((kind, next)) = definition.split_once(" not null auto_increment") else {
+        return false;
+    };
+    // Display widths do not matter.
+    let meaning = |kind: &str| {
+        let word = kind.chars().take_while(char::is_ascii_alphanumeric);
+        (word.collect::<String>(), kind.contains("unsigned"))
+    };
+    let is_the_same = |column: &Column| {
+        column.name.to_lowercase() == name
+            && meaning(&column.type_text.to_lowercase()) == meaning(kind)
+    };
+    let next: String = next.split_whitespace().collect();
+    let next = next.strip_prefix(",auto_increment=").unwrap_or(&next);
+    columns.iter().any(is_the_same) && next.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A name as UTF-8. In any other character set two names could look the same.

@@ -193,7 +193,7 @@ impl Comparison {
         }
         if undefined > 0 && !self.tables_only {
             outcome.not_compared.push(format!(
-                "the definitions of {undefined} tables: the dump has only rows of them"
+                "the definitions of {undefined} tables: the dump has only rows of them, or changes them by ALTER TABLE"
             ));
         }
         if in_pieces > 0 {

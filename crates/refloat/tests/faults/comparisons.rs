@@ -245,3 +245,30 @@ fn a_dump_that_is_cut_is_compared_with_nothing() {
         .exits(3)
         .says("is not a dump");
 }
+
+/// phpMyAdmin adds keys and `AUTO_INCREMENT` after the rows.
+#[test]
+fn a_dump_of_phpmyadmin_is_compared() {
+    let text = "-- phpMyAdmin SQL Dump\nSET SQL_MODE = \"NO_AUTO_VALUE_ON_ZERO\";\n\
+         CREATE TABLE `u` (\n  `id` mediumint(8) UNSIGNED NOT NULL,\n  `n` varchar(10)\n) ENGINE=InnoDB;\n\
+         INSERT INTO `u` (`id`, `n`) VALUES\n(1, 'a'),\n(2, 'b');\n\
+         ALTER TABLE `u`\n  ADD PRIMARY KEY (`id`),\n  ADD KEY `n` (`n`);\n\
+         ALTER TABLE `u`\n  MODIFY `id` mediumint(8) UNSIGNED NOT NULL AUTO_INCREMENT, AUTO_INCREMENT=3;\nCOMMIT;\n";
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        let file = desk.file("dump.sql", text);
+        desk.load(&file, server, &["--verify", "digest"])
+            .exits(0)
+            .says("done and proven");
+        let verify = || {
+            let mut verify = desk.refloat(["verify", "--database", &desk.db]);
+            verify.arg(&file).arg(server.url());
+            finish(verify)
+        };
+        verify().exits(0).says("the definitions of 1 tables");
+        desk.ask(server, "UPDATE @db.u SET n = 'c' WHERE id = 2");
+        verify().exits(4).says("DIFFERENT");
+        desk.ask(server, "DROP DATABASE @db");
+    }
+}

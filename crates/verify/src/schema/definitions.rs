@@ -37,6 +37,11 @@ impl Definitions {
         self.all.contains_key(&(kind, name.to_owned()))
     }
 
+    /// Forgets the definition of a table.
+    pub fn forget_table(&mut self, name: &str) {
+        self.all.remove(&("table", name.to_owned()));
+    }
+
     /// Whether a database has routines or events.
     pub fn has_programs(&self, database: &str) -> bool {
         let within = |name: &str| {

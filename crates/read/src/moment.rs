@@ -85,7 +85,8 @@ fn open_moment(
         // and after it was opened, they were the same in it.
         let now = identities(control, &plan)?;
         let exchanged = before.exchanged(&now);
-        match read_programs(control, options, &listed) {
+        let conn = snapshot.unlocked(control);
+        match read_programs(conn, options, &listed) {
             Ok(_) if exchanged.is_some() => format!("table {}", exchanged.unwrap_or_default()),
             Ok(programs) if programs == plan.programs => {
                 plan.notes.extend(now.caveat());

@@ -66,6 +66,17 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// A connection that may read definitions of any kind: the one that holds locks on tables
+    /// (`LOCK TABLES`) sees nothing else, not even their views.
+    pub fn unlocked<'a>(&'a mut self, control: &'a mut Connection) -> &'a mut Connection {
+        match &self.lock {
+            Some(lock) if lock.kind == LockKind::Tables => {
+                self.readers.first_mut().unwrap_or(control)
+            }
+            _ => control,
+        }
+    }
+
     /// Opens the snapshot. `control` takes the locks. `lists` runs while nothing can change and
     /// returns whatever must belong to the same moment.
     pub fn take<T>(

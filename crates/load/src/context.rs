@@ -101,8 +101,8 @@ pub struct Context {
     setup: Setup,
     counts: Counts,
     lists: Mutex<Lists>,
-    /// Whether temporary tables would get into the binary log. The server is asked only once.
-    temporary_logged: OnceLock<bool>,
+    /// See [`Self::binlog_format`]. The server is asked only once.
+    binlog_format: OnceLock<String>,
 }
 
 impl std::ops::Deref for Context {
@@ -166,7 +166,7 @@ impl Context {
             setup,
             counts,
             lists: Mutex::default(),
-            temporary_logged: OnceLock::new(),
+            binlog_format: OnceLock::new(),
         }
     }
 
@@ -386,22 +386,26 @@ impl Context {
         &self,
         conn: &mut Connection,
     ) -> Result<bool, refloat_wire::Error> {
-        if let Some(known) = self.temporary_logged.get() {
-            return Ok(*known);
+        let mixed = conn.server().vendor == Vendor::MariaDb;
+        let format = self.binlog_format(conn)?;
+        Ok(format == "STATEMENT" || (mixed && format == "MIXED"))
+    }
+
+    /// The format of the server's binary log; empty if there is none.
+    pub fn binlog_format(&self, conn: &mut Connection) -> Result<&str, refloat_wire::Error> {
+        if let Some(known) = self.binlog_format.get() {
+            return Ok(known);
         }
-        // A server that no longer has `binlog_format` logs rows.
-        let logged = conn.query("SELECT @@log_bin, @@session.binlog_format");
-        let logged = match logged {
-            Ok(found) => {
-                let on = matches!(found.str(0, 0), Some("1" | "ON"));
-                let format = found.str(0, 1).unwrap_or("STATEMENT");
-                let mixed = conn.server().vendor == Vendor::MariaDb && format == "MIXED";
-                on && (mixed || format == "STATEMENT")
+        let found = match conn.query("SELECT @@log_bin, @@session.binlog_format") {
+            Ok(found) if matches!(found.str(0, 0), Some("1" | "ON")) => {
+                found.str(0, 1).unwrap_or("STATEMENT").to_owned()
             }
-            Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => false,
+            Ok(_) => String::new(),
+            // A server that no longer has the variable logs rows.
+            Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => "ROW".to_owned(),
             Err(error) => return Err(error),
         };
-        Ok(*self.temporary_logged.get_or_init(|| logged))
+        Ok(self.binlog_format.get_or_init(|| found))
     }
 
     /// Records why the first rows of a table were not compared.

@@ -157,6 +157,17 @@ impl Worker {
         chunk: &Chunk,
         path: WritePath,
     ) -> Result<(WritePath, Written), Uncommitted> {
+        let ctx = Arc::clone(&self.link.ctx);
+        // `ER_BINLOG_NON_SUPPORTED_BULK`: what cannot be rolled back would have to be logged as a
+        // statement.
+        let path = if path == WritePath::Bulk
+            && !chunk.table.is_transactional()
+            && ctx.binlog_format(&mut self.link.conn)? == "STATEMENT"
+        {
+            WritePath::Insert
+        } else {
+            path
+        };
         let (path, first) = self.proven_path(chunk, path)?;
         let mut back = match first {
             Some(first) => self.read_back(chunk, first)?,

@@ -4,8 +4,6 @@ mod from_definition;
 
 pub use from_definition::{columns, defined};
 
-use crate::members::has_empty_member;
-
 /// Character sets in which some ASCII character has different bytes.
 pub const NOT_ASCII: &[&str] = &["ucs2", "utf16", "utf16le", "utf32", "swe7", "sjis", "cp932"];
 
@@ -147,10 +145,9 @@ impl Column {
         }
     }
 
-    /// Whether it is an `ENUM` without an empty member. With one, the server stores `''` without a
-    /// warning, so warnings do not reveal invalid values.
+    /// Whether it is an `ENUM`.
     pub fn is_enum(&self) -> bool {
-        self.data_type == "enum" && !has_empty_member(&self.type_text)
+        self.data_type == "enum"
     }
 }
 

@@ -1,11 +1,13 @@
 //! Handles index 0 of an `ENUM`.
 //!
-//! A source whose `sql_mode` was not strict may hold it; dump tools write it as `''`. A strict
-//! writer refuses that value; the dump's own session stores it with a warning. So a refused piece
-//! of a table with such columns is written again in the dump's own mode. It is kept only if the
-//! server gives exactly one warning for each such value, and none for anything else.
+//! A source whose `sql_mode` was not strict may hold it; dump tools write it as `''`, and a dump of
+//! refloat as 0 if the column also has the member `''`. A strict writer refuses that value; the
+//! dump's own session stores it with a warning. So a refused piece of a table with such columns is
+//! written again in the dump's own mode. It is kept only if the server gives exactly one warning
+//! for each such value, and none for anything else.
 
 use refloat_schema::columns::{Column, Layout};
+use refloat_schema::members::has_empty_member;
 use refloat_sqltext::{InsertVerb, RowVisitor, StrLit};
 use refloat_wire::{Error, RetryStatus};
 
@@ -15,16 +17,20 @@ use crate::chunk::{Chunk, Piece};
 /// `WARN_DATA_TRUNCATED`: the server's warning about the value.
 const DATA_TRUNCATED: u16 = 1265;
 
-/// Counts empty strings in the positions of `ENUM` columns.
+/// Counts index 0 in the positions of `ENUM` columns.
 struct Empties<'a> {
-    is_enum: &'a [bool],
+    columns: Vec<&'a Column>,
     at: usize,
     found: u64,
 }
 
 impl Empties<'_> {
-    fn note(&mut self, empty: bool) {
-        self.found += u64::from(empty && self.is_enum.get(self.at).copied().unwrap_or(false));
+    /// `''` is index 0 unless it is a member.
+    fn note(&mut self, empty: bool, zero: bool) {
+        if let Some(column) = self.columns.get(self.at).filter(|one| one.is_enum()) {
+            let counts = zero || (empty && !has_empty_member(&column.type_text));
+            self.found += u64::from(counts);
+        }
         self.at += 1;
     }
 }
@@ -37,33 +43,37 @@ impl RowVisitor for Empties<'_> {
         Ok(())
     }
     fn value(&mut self) -> Result<(), Self::Error> {
-        self.note(false);
+        self.note(false, false);
+        Ok(())
+    }
+    fn number(&mut self, text: &[u8]) -> Result<(), Self::Error> {
+        self.note(false, text == b"0");
         Ok(())
     }
     fn string(&mut self, literal: StrLit<'_>) -> Result<(), Self::Error> {
-        self.note(literal.raw.is_empty());
+        self.note(literal.raw.is_empty(), false);
         Ok(())
     }
     fn raw(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
-        self.note(bytes.is_empty());
+        self.note(bytes.is_empty(), false);
         Ok(())
     }
 }
 
-/// The number of empty strings for `ENUM` columns in the rows of a piece.
+/// How often the rows of a piece have index 0 of an `ENUM`.
 fn empty_enums(chunk: &Chunk, layout: &Layout, text: &[u8]) -> u64 {
     let Some(targets) = layout.targets(chunk.header.columns.as_deref()) else {
         return 0;
     };
-    let is_enum: Vec<bool> = targets
+    let columns: Vec<&Column> = targets
         .iter()
-        .map(|&index| layout.columns[index].is_enum())
+        .map(|&index| &layout.columns[index])
         .collect();
-    if !is_enum.contains(&true) {
+    if !columns.iter().any(|column| column.is_enum()) {
         return 0;
     }
     let mut empties = Empties {
-        is_enum: &is_enum,
+        columns,
         at: 0,
         found: 0,
     };

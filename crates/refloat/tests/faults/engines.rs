@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use refloat_sandbox::Instance;
-use refloat_testkit::wait_until;
+use refloat_sandbox::{Instance, ServerKind};
+use refloat_testkit::{servers, wait_until};
 
 use crate::support::{
     BOTH, Desk, Run, Running, ask, dump, finish_with_input, place, shared, table,
@@ -220,4 +220,26 @@ fn rows_behind_a_statement_that_is_done_are_not_believed_to_be_in() {
         let sum = desk.ask(server, "SELECT COUNT(*), SUM(n - id) FROM @db.plain");
         assert_eq!(sum, "90000\t100", "{kind}");
     }
+}
+
+/// What cannot be rolled back would be logged as a statement, and an array cannot.
+#[test]
+fn tables_without_transactions_load_beside_a_log_of_statements() {
+    let options = servers::quick(ServerKind::MariaDb1011)
+        .option("log_bin", "binlog")
+        .option("binlog_format", "STATEMENT");
+    let server = servers::start(&options);
+    let rows: Vec<String> = (1..3_000).map(|id| format!("({id},'row {id}')")).collect();
+    let text = dump(&format!(
+        "CREATE TABLE t (id INT PRIMARY KEY, b VARCHAR(20)) ENGINE=MyISAM;\n\
+         CREATE TABLE u (id INT PRIMARY KEY, b VARCHAR(20)) ENGINE=InnoDB;\n\
+         INSERT INTO t VALUES {rows};\nINSERT INTO u VALUES {rows};\n",
+        rows = rows.join(",")
+    ));
+    let desk = Desk::new();
+    desk.load_text(&text, &server, &[])
+        .exits(0)
+        .says("done and proven");
+    assert_eq!(desk.rows(&server, "t"), Some(2_999));
+    assert_eq!(desk.rows(&server, "u"), Some(2_999));
 }

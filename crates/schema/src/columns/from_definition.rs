@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(columns[0].class, ColumnClass::Integer { unsigned: true });
         assert!(columns[0].auto_increment && !columns[1].auto_increment);
         assert_eq!(of(1), ("a,b", Some("utf8mb4"), true, false));
-        assert_eq!(of(2), ("c", Some("latin1"), false, false));
+        assert_eq!(of(2), ("c", Some("latin1"), false, true));
         assert_eq!(of(3), ("d", None, false, false));
         assert_eq!(of(4), ("e", Some("utf8mb3"), true, true));
         assert_eq!(of(5), ("at", None, false, false));

@@ -578,10 +578,7 @@ impl Maker {
             {
                 "FROM_UNIXTIME(1234567890)".to_owned()
             }
-            _ => {
-                let _ = self.mariadb;
-                found
-            }
+            _ => found,
         }
     }
 }

@@ -82,7 +82,7 @@ impl Parting {
         let (node, cluster) = (&self.node, &self.cluster);
         if node.write_sets + cluster.write_sets == 0 {
             return format!(
-                "{} is at {}, and the cluster ({}, at {}) has gone on without it from before that",
+                "{} is at {}, and the cluster ({}, at {}) went on without it from an earlier position",
                 node.name, node.seqno, cluster.name, cluster.seqno
             );
         }

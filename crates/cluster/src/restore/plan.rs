@@ -269,7 +269,7 @@ impl<'a> Rebuild<'a> {
             found.against.push(format!("{}: {lacks}", node.name).into());
         }
         if !seen.keepers.is_empty() {
-            found.warnings.push(format!("{}: on its machine runs {}: what looks after this server has to leave it alone until the restore has ended; one that stops it ends the load", node.name, seen.keepers.join(", ")));
+            found.warnings.push(format!("{}: its machine runs {}: whatever supervises this server must leave it alone until the restore has ended; if the server is stopped, the load ends", node.name, seen.keepers.join(", ")));
         }
         if let Some(restarts) = &seen.restarts {
             found.warnings.push(format!("{}: {restarts}: a server that crashes is started again by systemd; while this lasts it joins nobody", node.name));
@@ -285,7 +285,7 @@ impl<'a> Rebuild<'a> {
         };
         if node.name == *chosen {
             format!(
-                "{chosen}: {read} its binary log, by which the rows come to them as soon as it serves again"
+                "{chosen}: {read} its binary log, and gets the rows from it as soon as the node serves again"
             )
         } else {
             format!(

@@ -72,7 +72,7 @@ fn a_replica_of_the_chosen_node_gets_the_rows_and_others_are_named() {
     };
     let plan = restore(&["--plan"]).exits(0).stdout;
     for words in [
-        format!("{first}: a replica reads its binary log, by which the rows come to them"),
+        format!("{first}: a replica reads its binary log, and gets the rows from it"),
         format!("{second}: a replica reads its binary log, which is gone once it has taken a copy"),
     ] {
         assert!(plan.contains(&words), "{words}: {plan}");

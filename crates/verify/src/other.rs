@@ -824,8 +824,14 @@ impl Walker for Collector<'_> {
         };
         match header.verb {
             InsertVerb::Insert => {}
-            InsertVerb::InsertIgnore => self.not_followed("rows by INSERT IGNORE", place, line),
-            InsertVerb::Replace => self.not_followed("rows by REPLACE", place, line),
+            InsertVerb::InsertIgnore => {
+                self.read.tables[index].overwrites = Some("INSERT IGNORE");
+                self.not_followed("rows by INSERT IGNORE", place, line);
+            }
+            InsertVerb::Replace => {
+                self.read.tables[index].overwrites = Some("REPLACE");
+                self.not_followed("rows by REPLACE", place, line);
+            }
         }
         let names = header.columns.as_deref();
         let owned = |name: &Vec<u8>| text_of(name).map(str::to_owned);

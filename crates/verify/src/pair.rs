@@ -145,6 +145,16 @@ pub fn has_no_rows(table: &TableOf<'_>) -> bool {
 }
 
 impl Pair {
+    /// The verb by which a dump of another tool may have written rows in the place of others, if it
+    /// has more rows than the other side.
+    pub fn overwrites(&self, rows: [u64; 2]) -> Option<&'static str> {
+        let verb = |side: usize| match &self.readings[side] {
+            Reading::Other(table) if rows[side] > rows[1 - side] => table.overwrites,
+            _ => None,
+        };
+        verb(0).or_else(|| verb(1))
+    }
+
     /// Pairs two tables of the same name. `vendors` are those of the first and second side, and
     /// `relation` tells where the second one's rows come from.
     pub fn new(

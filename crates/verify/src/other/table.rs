@@ -28,6 +28,8 @@ pub struct OtherTable {
     pub epoch: u32,
     /// Whether it exists at this point of the dump.
     pub exists: bool,
+    /// The verb of rows that may take the place of others, or be left out for them.
+    pub overwrites: Option<&'static str>,
     /// It is a sequence: what looks like its row is its state.
     pub sequence: bool,
     /// All its columns; empty while they are unknown.
@@ -97,6 +99,7 @@ impl OtherTable {
     pub fn emptied(&mut self) {
         self.epoch += 1;
         self.problem = None;
+        self.overwrites = None;
     }
 
     /// Marks its rows as impossible to compare; the first reason is kept.

@@ -24,6 +24,23 @@ const BULK: Change = (
     "would hold 'two text' by array-bound insert, but holds 'one text' by the dump's own INSERT",
 );
 
+/// How a text looks on its way by each write path of a server, what it becomes, and the path's flag
+/// and name.
+fn a_text_on_its_way(
+    kind: ServerKind,
+    text: &str,
+    becomes: &str,
+) -> Vec<(Vec<u8>, Vec<u8>, &'static str, &'static str)> {
+    assert_eq!(text.len(), 9, "the length stands before a bound text");
+    let after = |byte: u8, text: &str| [&[byte], text.as_bytes()].concat();
+    let way = |byte, path, name| (after(byte, text), after(byte, becomes), path, name);
+    let mut ways = vec![way(b'\t', "load-data", "LOAD DATA")];
+    if kind.is_mariadb() {
+        ways.push(way(9, "bulk", "array-bound insert"));
+    }
+    ways
+}
+
 /// Tolerance for the expression of a generated column does not extend to other errors in the row.
 #[test]
 fn rows_of_tables_that_compute_are_refused_for_everything_else() {
@@ -194,16 +211,7 @@ fn a_value_like_all_others_that_becomes_another_one_on_its_way_ends_the_load() {
     let place = format!("line {line}, byte {row}: ");
     for &kind in crate::support::kinds() {
         let server = shared(kind);
-        let load_data: (&[u8], &[u8], _, _) =
-            (b"\ttext 3000", b"\ttext 3001", "load-data", "LOAD DATA");
-        let bulk: (&[u8], &[u8], _, _) = (
-            b"\x09text 3000",
-            b"\x09text 3001",
-            "bulk",
-            "array-bound insert",
-        );
-        let bulk = kind.is_mariadb().then_some(bulk);
-        for (words, becomes, path, name) in [load_data].into_iter().chain(bulk) {
+        for (words, becomes, path, name) in a_text_on_its_way(kind, "text 3000", "text 3001") {
             let always = format!(
                 "would hold 'text 3001' by {name}, but holds 'text 3000' by the dump's own INSERT"
             );
@@ -212,7 +220,7 @@ fn a_value_like_all_others_that_becomes_another_one_on_its_way_ends_the_load() {
                 [(Cutter::changing, &always), (Cutter::changing_once, &once)];
             for (changing, says) in ways {
                 let desk = Desk::new();
-                let cutter = changing(server, words, becomes);
+                let cutter = changing(server, &words, &becomes);
                 let file = desk.file("dump.sql", &text);
                 let more = ["--threads", "1", "--write-path", path];
                 let run = finish(desk.load_command(&file, &cutter.url(), &more));
@@ -244,22 +252,13 @@ fn a_value_that_becomes_another_one_in_a_later_session_ends_the_load() {
     ];
     for &kind in crate::support::kinds() {
         let server = shared(kind);
-        let bulk: (&[u8], &[u8], _, _) = (
-            b"\x09text 8000",
-            b"\x09text 8001",
-            "bulk",
-            "array-bound insert",
-        );
-        let bulk = kind.is_mariadb().then_some(bulk);
-        let load_data: (&[u8], &[u8], _, _) =
-            (b"\ttext 8000", b"\ttext 8001", "load-data", "LOAD DATA");
-        for (words, becomes, path, name) in [load_data].into_iter().chain(bulk) {
+        for (words, becomes, path, name) in a_text_on_its_way(kind, "text 8000", "text 8001") {
             for (case, text) in cases.iter().enumerate() {
                 let text = dump(text);
                 let row = text.find("(8000,").unwrap();
                 let line = text[..row].matches('\n').count() + 1;
                 let desk = Desk::new();
-                let cutter = Cutter::changing(server, words, becomes);
+                let cutter = Cutter::changing(server, &words, &becomes);
                 let file = desk.file("dump.sql", &text);
                 let more = ["--threads", "1", "--durability", "relaxed", "--write-path"];
                 let mut command = desk.load_command(&file, &cutter.url(), &more);

@@ -179,13 +179,7 @@ impl Tracker {
     /// The `SET` that resets the variables that are tracked only since `start` was read, and that
     /// `start` therefore lacks.
     pub fn reset(&self, start: &Session) -> Option<String> {
-        let parts: Vec<String> = self
-            .names
-            .iter()
-            .filter(|name| !start.variables.iter().any(|known| known.name == **name))
-            .map(|name| format!("SESSION `{name}` = DEFAULT"))
-            .collect();
-        (!parts.is_empty()).then(|| format!("SET {}", parts.join(", ")))
+        start.defaults_beside(self.names.iter().map(String::as_str))
     }
 
     /// Reads the state of the control connection.
@@ -333,10 +327,14 @@ impl Session {
 
     /// The `SET` that takes a connection out of what only `last` says, the state it was in.
     pub fn reset_of(&self, last: &Self) -> Option<String> {
-        let of_last = last.variables.iter();
-        let parts: Vec<String> = of_last
-            .filter(|one| !self.variables.iter().any(|own| own.name == one.name))
-            .map(|one| format!("SESSION `{}` = DEFAULT", one.name))
+        self.defaults_beside(last.variables.iter().map(|one| one.name.as_str()))
+    }
+
+    /// The `SET` that resets those of the variables that this state lacks.
+    fn defaults_beside<'a>(&self, names: impl Iterator<Item = &'a str>) -> Option<String> {
+        let parts: Vec<String> = names
+            .filter(|name| !self.variables.iter().any(|own| own.name == *name))
+            .map(|name| format!("SESSION `{name}` = DEFAULT"))
             .collect();
         (!parts.is_empty()).then(|| format!("SET {}", parts.join(", ")))
     }

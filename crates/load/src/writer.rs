@@ -24,6 +24,9 @@ use super::options::WritePath;
 /// Most warnings that a session can keep and a statement can count.
 const WARNINGS_MAX: u64 = 65_535;
 
+/// Why rows cannot be judged by the warnings about them.
+const MORE_WARNINGS: &str = "the server gave more warnings than it keeps";
+
 /// One way of writing rows.
 pub trait ChunkWriter {
     /// Writes all rows of `chunk` in the current transaction of `link`.

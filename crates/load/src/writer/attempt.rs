@@ -73,7 +73,7 @@ pub enum Attempt {
 impl Attempt {
     /// The server made more notes about values that it computes than it keeps.
     pub fn many_notes() -> Self {
-        Self::NotExact("the server gave more warnings than it keeps".to_owned())
+        Self::NotExact(super::MORE_WARNINGS.to_owned())
     }
 }
 

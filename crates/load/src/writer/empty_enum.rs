@@ -11,7 +11,7 @@ use refloat_schema::members::has_empty_member;
 use refloat_sqltext::{InsertVerb, RowVisitor, StrLit};
 use refloat_wire::{Error, RetryStatus};
 
-use super::{Attempt, Link, WARNINGS_MAX, Written};
+use super::{Attempt, Link, MORE_WARNINGS, WARNINGS_MAX, Written};
 use crate::chunk::{Chunk, Piece};
 
 /// `WARN_DATA_TRUNCATED`: the server's warning about the value.
@@ -148,7 +148,7 @@ impl Link {
         };
         let mut warnings = self.conn.warnings()?;
         if ok.warnings == u16::MAX || warnings.len() < usize::from(ok.warnings) {
-            return Ok(Err("the server gave more warnings than it keeps".to_owned()));
+            return Ok(Err(MORE_WARNINGS.to_owned()));
         }
         chunk.table.remove_notes_about_computed(&mut warnings);
         let of_enum = |message: &str| {

@@ -104,7 +104,7 @@ impl Link {
         rows: &[u8],
         row_count: u64,
     ) -> Result<Written, Attempt> {
-        let computed = self.computed_columns(chunk);
+        let computed = self.given_computed(chunk);
         let prefix = if computed > 0 {
             let mode = chunk.session.lenient_mode();
             format!("SET STATEMENT sql_mode = {mode}, max_error_count = {WARNINGS_MAX} FOR ")
@@ -159,7 +159,7 @@ impl Link {
     /// Counts the columns that the rows have values for and that the server generates. MariaDB's
     /// dump tool writes such values, and the server ignores them with a warning unless it is
     /// strict; a dump whose own session is strict is refused, as with the stock client.
-    fn computed_columns(&self, chunk: &Chunk) -> u64 {
+    fn given_computed(&self, chunk: &Chunk) -> u64 {
         if self.conn.server().vendor != Vendor::MariaDb || chunk.session.is_strict() {
             return 0;
         }

@@ -83,10 +83,10 @@ fn combined(number: u64, chosen: &[Setting], mariadb: bool, mut rng: Rng) -> Com
         session,
         mariadb,
         table: format!("c{number}"),
-        every_type: chosen.len() == 1,
+        every_type: false,
         text: String::new(),
     };
-    maker.make();
+    maker.make(chosen.len());
     Combination {
         number,
         text: maker.text,
@@ -281,13 +281,31 @@ impl Maker {
         self.text.push_str(";\n");
     }
 
-    fn make(&mut self) {
+    /// One setting or a pair stands before rows of every type; pairs and more before some types, in
+    /// statements of every form.
+    fn make(&mut self, settings: usize) {
         for statement in self.session.statements.clone() {
             self.say(&statement);
         }
+        if settings > 1 {
+            let statements = self.rng.within(1, 4);
+            self.table_with_rows(statements);
+        }
+        if settings <= 2 {
+            self.every_type = true;
+            self.table.push('e');
+            let statements = if settings == 1 {
+                self.rng.within(1, 4)
+            } else {
+                1
+            };
+            self.table_with_rows(statements);
+        }
+    }
+
+    fn table_with_rows(&mut self, statements: usize) {
         let columns = self.columns();
         let key = self.create(&columns);
-        let statements = self.rng.within(1, 4);
         let mut next = 1;
         for _ in 0..statements {
             let form = if self.every_type || self.rng.chance(70) {

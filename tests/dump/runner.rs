@@ -10,6 +10,7 @@ use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::oracle::{Scope, Snapshot};
 use refloat_testkit::{chain, servers};
+use refloat_verify::{Compared, Endpoint, VerifyOptions, verify};
 
 use refloat_tests::built::{self, compare};
 use refloat_tests::by_hand;
@@ -77,13 +78,7 @@ fn load_it(
     let mut options = LoadOptions::new(out, servers::target(server));
     options.durability = Some(Durability::Keep);
     adjust(&mut options);
-    let run = Run {
-        dir: RunDir::create(state, "load").unwrap(),
-        cancel: Cancel::new(),
-        events: Events::new(),
-        progress: Progress::new(),
-    };
-    match load(&options, &run) {
+    match load(&options, &run(state, "load")) {
         Ok(outcome) if outcome.proven => Ok(()),
         Ok(outcome) => Err(format!(
             "not proven: {:?}, {:?}",
@@ -113,7 +108,9 @@ pub fn all_sources(kind: ServerKind) {
         };
         let wanted = Snapshot::take(&mut servers::connect(server), history).unwrap();
         let sql = folder.path().join(format!("{}.sql", case.name));
-        if let Err(error) = as_sql(server, &sql, folder.path(), &wanted) {
+        let compared = as_sql(server, &sql, folder.path(), &wanted)
+            .and_then(|()| compared_by_digest(server, &sql, folder.path()));
+        if let Err(error) = compared {
             failures.push(format!("{} [sql]: {error}", case.name));
         }
         let mut dumps = Vec::new();
@@ -190,12 +187,34 @@ fn as_sql(server: &Ephemeral, out: &Path, state: &Path, wanted: &Snapshot) -> Re
     Err(format!("{} rows dumped, {rows} there", outcome.rows))
 }
 
-fn take(options: &DumpOptions, state: &Path) -> Result<DumpOutcome, String> {
-    let run = Run {
-        dir: RunDir::create(state, "dump").unwrap(),
+/// Compares a dump in SQL with the server that it was just made of, as `--verify digest` does.
+fn compared_by_digest(server: &Ephemeral, sql: &Path, state: &Path) -> Result<(), String> {
+    let with = Endpoint::Server(Box::new(servers::target(server)));
+    let mut options = VerifyOptions::new(Endpoint::Dump(sql.to_owned()), with);
+    options.compared = Compared::Rows;
+    let mut outcome =
+        verify(&options, &run(state, "verify")).map_err(|failure| chain(&failure.error))?;
+    // Listed in docs/verify.md.
+    let past = |reason: &String| reason.ends_with("its rows may be of the past");
+    outcome.rows_not_compared.retain(|reason| !past(reason));
+    if outcome.rows_not_compared.is_empty() && !outcome.differs() {
+        return Ok(());
+    }
+    Err(format!(
+        "not the same by digest: {:?} {:?} {:?}",
+        outcome.rows_not_compared, outcome.schema_differences, outcome.table_differences
+    ))
+}
+
+fn run(state: &Path, of: &str) -> Run {
+    Run {
+        dir: RunDir::create(state, of).unwrap(),
         cancel: Cancel::new(),
         events: Events::new(),
         progress: Progress::new(),
-    };
-    dump(options, &run).map_err(|failure| chain(&failure.error))
+    }
+}
+
+fn take(options: &DumpOptions, state: &Path) -> Result<DumpOutcome, String> {
+    dump(options, &run(state, "dump")).map_err(|failure| chain(&failure.error))
 }

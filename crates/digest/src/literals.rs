@@ -76,7 +76,6 @@ impl LiteralColumn {
     /// # Errors
     /// Why they cannot be.
     pub fn of(column: &Column, charset: &str) -> Result<Self, String> {
-        let unicode = |name: &str| matches!(name, "utf8" | "utf8mb3" | "utf8mb4");
         // The server sends JSON as utf8mb4, whatever it calls the character set.
         let own = match column.data_type.as_str() {
             "json" => "utf8mb4",
@@ -85,7 +84,7 @@ impl LiteralColumn {
         let same = own.is_empty()
             || charset == "binary"
             || charset == own
-            || (unicode(charset) && unicode(own));
+            || (is_utf8(charset) && is_utf8(own));
         // The name comes from a file and becomes part of a statement.
         for name in [charset, own] {
             if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
@@ -127,6 +126,42 @@ impl LiteralColumn {
             members: members(&column.type_text),
             is_set: column.data_type == "set",
         })
+    }
+
+    /// Its values are compared as numbers, which tell an empty member of an `ENUM` from index 0.
+    pub fn by_number(&mut self) {
+        (self.domain, self.kind) = (Domain::Integer, CellKind::Integer);
+        self.convert_to = None;
+    }
+
+    /// Whether its values are text.
+    fn is_text(&self) -> bool {
+        matches!(self.domain, Domain::Text | Domain::Names)
+    }
+
+    /// The members of an `ENUM` or `SET` that a number stands for, as the server sends them; `None`
+    /// if that is not certain.
+    fn named(&self, number: &[u8]) -> Option<String> {
+        let number: u64 = std::str::from_utf8(number).ok()?.parse().ok()?;
+        let value = match (self.is_set, number) {
+            (_, 0) => String::new(),
+            (false, number) => {
+                let at = usize::try_from(number - 1).ok()?;
+                self.members.get(at)?.clone()
+            }
+            (true, number) => {
+                let known = 1u64.checked_shl(u32::try_from(self.members.len()).ok()?);
+                if known.is_some_and(|end| number >= end) {
+                    return None;
+                }
+                let members = self.members.iter().enumerate();
+                let chosen = members.filter(|(at, _)| number >> at & 1 == 1);
+                let chosen: Vec<&str> = chosen.map(|(_, member)| member.as_str()).collect();
+                chosen.join(",")
+            }
+        };
+        let sent_in = self.convert_to.as_ref().unwrap_or(&self.own_charset);
+        (value.is_ascii() && !is_wide(sent_in) || is_utf8(sent_in)).then_some(value)
     }
 
     /// The value of an `ENUM` or `SET` as the server shows it; `None` if it may be stored in
@@ -238,6 +273,16 @@ impl<'a> Cells<'a> {
             return Ok(());
         };
         let from = self.bytes.len();
+        self.push_digits(digits, base)?;
+        let fits = match column.domain {
+            Domain::Bytes | Domain::Bits => true,
+            Domain::Text => self.is_sent_as_is(column, from),
+            _ => false,
+        };
+        self.keep(place, from, fits)
+    }
+
+    fn push_digits(&mut self, digits: &[u8], base: u32) -> Result<(), String> {
         let per_byte = if base == 16 { 2 } else { 8 };
         let mut byte = 0;
         for (at, digit) in digits.iter().enumerate() {
@@ -250,12 +295,7 @@ impl<'a> Cells<'a> {
                 byte = 0;
             }
         }
-        let fits = match column.domain {
-            Domain::Bytes | Domain::Bits => true,
-            Domain::Text => self.is_sent_as_is(column, from),
-            _ => false,
-        };
-        self.keep(place, from, fits)
+        Ok(())
     }
 
     /// Whether the column's own bytes are what the server sends.
@@ -306,6 +346,13 @@ impl RowVisitor for Cells<'_> {
                 let bytes = value.map(u64::to_be_bytes);
                 self.bytes.extend(bytes.iter().flatten());
                 return self.keep(place, from, bytes.is_some());
+            }
+            Domain::Names => {
+                let Some(value) = column.named(text) else {
+                    return Err(unknown(column, &String::from_utf8_lossy(text)));
+                };
+                self.bytes.extend_from_slice(value.as_bytes());
+                return self.keep(place, from, true);
             }
             _ => false,
         };
@@ -378,10 +425,15 @@ impl RowVisitor for Cells<'_> {
             return Ok(());
         };
         let literal = of_utf8mb4(text, self.mode).filter(|_| column.domain == Domain::Text);
-        let Some(literal) = literal else {
-            return Err(unknown(column, &String::from_utf8_lossy(text)));
-        };
         let from = self.bytes.len();
+        let Some(literal) = literal else {
+            let digits = introduced(text, &column.own_charset);
+            let Some(digits) = digits.filter(|_| column.is_text()) else {
+                return Err(unknown(column, &String::from_utf8_lossy(text)));
+            };
+            self.push_digits(digits, 16)?;
+            return self.keep(place, from, column.convert_to.is_none());
+        };
         unescape(&literal, &mut self.bytes);
         let unicode = matches!(
             column.own_charset.as_str(),
@@ -428,6 +480,22 @@ fn of_utf8mb4(text: &[u8], mode: LexMode) -> Option<StrLit<'_>> {
     Some(StrLit::new(&inner[1..inner.len() - 1], inner[0], mode))
 }
 
+/// The digits of a text in the character set of its column, such as `_latin1 0xFC`:
+/// `refloat dump` writes texts that are not ASCII like this in SQL.
+fn introduced<'a>(text: &'a [u8], charset: &str) -> Option<&'a [u8]> {
+    let (word, literal) = text.split_at(memchr::memchr(b' ', text)?);
+    let word = word.strip_prefix(b"_")?;
+    // The names of these two are deprecated.
+    let charset = match charset {
+        "utf8" | "utf8mb3" => "utf8mb4",
+        "ucs2" => "utf16",
+        other => other,
+    };
+    literal
+        .strip_prefix(b" 0x")
+        .filter(|_| word == charset.as_bytes())
+}
+
 fn unknown(column: &LiteralColumn, value: &str) -> String {
     let shown: String = value.chars().take(40).collect();
     format!(
@@ -467,6 +535,11 @@ fn unescape(literal: &StrLit<'_>, out: &mut Vec<u8>) {
             out.push(byte);
         }
     }
+}
+
+/// Whether a character set is UTF-8.
+fn is_utf8(charset: &str) -> bool {
+    matches!(charset, "utf8" | "utf8mb3" | "utf8mb4")
 }
 
 /// Whether ASCII characters take more than one byte in this character set.
@@ -614,6 +687,44 @@ mod tests {
             Domain::Text,
             b"{\"a\": 1}",
         );
+    }
+
+    /// As `refloat dump` writes SQL.
+    #[test]
+    fn texts_in_the_character_set_of_their_column() {
+        let of = |charset: &str| LiteralColumn {
+            own_charset: charset.to_owned(),
+            ..column(Domain::Text, None)
+        };
+        for (text, charset, value) in [
+            ("(_latin1 0xE9)", "latin1", b"\xe9".as_slice()),
+            ("(_utf8mb4 0xC3A9)", "utf8mb3", "é".as_bytes()),
+            ("(_utf16 0x00E9)", "ucs2", b"\0\xe9"),
+        ] {
+            let found = values(text, of(charset)).unwrap();
+            assert_eq!(found[0].as_deref(), Some(value), "{text}");
+        }
+        let unlike = values("(_latin1 0xE9)", of("latin2")).unwrap_err();
+        assert!(unlike.contains("is not known"), "{unlike}");
+    }
+
+    #[test]
+    fn numbers_stand_for_members() {
+        let of = |type_text: &str, is_set| LiteralColumn {
+            members: members(type_text),
+            is_set,
+            own_charset: "utf8mb4".to_owned(),
+            ..column(Domain::Names, None)
+        };
+        let is = |text: &str, column: LiteralColumn, value: &str| {
+            let found = values(text, column).unwrap();
+            assert_eq!(found[0].as_deref(), Some(value.as_bytes()), "{text}");
+        };
+        is("(2)", of("enum('a','é')", false), "é");
+        is("(0)", of("enum('a','é')", false), "");
+        is("(5)", of("set('a','b','c')", true), "a,c");
+        values("(3)", of("enum('a','é')", false)).unwrap_err();
+        values("(8)", of("set('a','b','c')", true)).unwrap_err();
     }
 
     #[test]

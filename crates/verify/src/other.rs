@@ -30,6 +30,7 @@ use refloat_schema::definition::{ServerVersion, as_seen_by};
 use refloat_schema::pattern::is_system_database;
 use refloat_source::delimited::{Decode, DelimitedFile};
 use refloat_source::layout::{Layout, TableRows};
+use refloat_source::manifest::SnapshotInfo;
 use refloat_source::{SourceError, SourceFormat, open_folder};
 use refloat_sqltext::{InsertHeader, InsertVerb, Item, ObjectName, StatementKind, head};
 use refloat_store::{Input, LooksLike, Unpacked, files};
@@ -51,6 +52,8 @@ const WAITING: usize = 4;
 /// A larger piece, which is a single row, is digested at once: several of them in the queue would
 /// need too much memory.
 const LARGE: usize = 16 << 20;
+/// How consistent the dump of another tool is.
+const NOT_SAID: &str = "dumps of other tools do not say";
 /// Why the rows of a table may be those of another one.
 const TEMPORARY: &str = "the dump has a temporary table of this name";
 
@@ -61,8 +64,8 @@ pub struct OtherDump {
     _unpacked: Option<Unpacked>,
     /// Vendor (`MariaDB` or `MySQL`) and version, if the dump states them.
     pub server: Option<(String, String)>,
-    /// When the dump was made, if it says so.
-    pub at: Option<String>,
+    /// When the dump was made, as far as it says so.
+    pub snapshot: SnapshotInfo,
     /// The server that it is compared with.
     seen_by: Option<ServerVersion>,
     /// Every table that the dump creates or has rows for.
@@ -247,7 +250,7 @@ impl OtherDump {
             altered,
             server,
             seen_by,
-            at,
+            snapshot,
             notes,
             doubt,
             ..
@@ -292,7 +295,11 @@ impl OtherDump {
             dump,
             _unpacked: unpacked,
             server,
-            at,
+            snapshot: snapshot.unwrap_or_else(|| SnapshotInfo {
+                at: "a moment that it does not tell".to_owned(),
+                method: NOT_SAID.to_owned(),
+                ..SnapshotInfo::default()
+            }),
             tables,
             definitions,
             notes,
@@ -370,7 +377,7 @@ struct Read {
     views: BTreeSet<(String, String)>,
     server: Option<(String, String)>,
     seen_by: Option<ServerVersion>,
-    at: Option<String>,
+    snapshot: Option<SnapshotInfo>,
     notes: Vec<String>,
     /// Why no table's rows can be compared.
     doubt: Option<String>,
@@ -800,7 +807,17 @@ impl Walker for Collector<'_> {
             };
             self.read.server = Some((vendor.to_owned(), version));
         } else if let Some(at) = text.strip_prefix("Dump completed on ") {
-            self.read.at = Some(at.trim().to_owned());
+            self.read.snapshot = Some(SnapshotInfo {
+                at: at.trim().to_owned(),
+                method: NOT_SAID.to_owned(),
+                ..SnapshotInfo::default()
+            });
+        } else if let Some(about) = text.strip_prefix("refloat dump ") {
+            let server = about.split_once(" of ").map_or("", |(_, server)| server);
+            let server = server.trim().split_once(' ');
+            self.read.server = server.map(|(vendor, version)| (vendor.into(), version.into()));
+        } else if let Some(snapshot) = text.strip_prefix("Snapshot: ") {
+            self.read.snapshot = serde_json::from_str(snapshot).ok();
         }
     }
 

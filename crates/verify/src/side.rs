@@ -10,7 +10,7 @@ use refloat_run::cancel::HookGuard;
 use refloat_run::own_tables::{has_own_columns, is_own_schema};
 use refloat_run::{Run, kill_on_cancel};
 use refloat_source::archive;
-use refloat_source::manifest::{DatabaseEntry, MANIFEST, SnapshotInfo, TableEntry};
+use refloat_source::manifest::{DatabaseEntry, MANIFEST, TableEntry};
 use refloat_store::{Unpacked, files};
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -148,15 +148,7 @@ impl Side {
                     uuid: None,
                     hostname: String::new(),
                     port: None,
-                    snapshot: SnapshotInfo {
-                        at: dump
-                            .at
-                            .clone()
-                            .unwrap_or_else(|| "a moment that it does not tell".to_owned()),
-                        consistent: false,
-                        method: "dumps of other tools do not say".to_owned(),
-                        ..SnapshotInfo::default()
-                    },
+                    snapshot: dump.snapshot.clone(),
                     rows: 0,
                 }
             }

@@ -16,6 +16,8 @@ pub struct Session {
     modes: Modes,
     values: Values,
     history: bool,
+    /// See [`Self::keep_charsets`].
+    keeps_charsets: bool,
     /// User variables in which a dump saves values: what held when they were set.
     kept: HashMap<Vec<u8>, Values>,
 }
@@ -36,9 +38,31 @@ impl Session {
         self.modes.now()
     }
 
-    /// The character set of the text; `binary` if each value is in that of its column.
+    /// The character set of the text; `binary` if each value is in that of its column, without an
+    /// introducer.
     pub fn charset(&self) -> &str {
         self.values.client.as_deref().unwrap_or(CHARSET)
+    }
+
+    /// The values of the dump are in the character sets of their columns, or ASCII: that is how
+    /// `refloat dump` writes SQL.
+    pub fn keep_charsets(&mut self) {
+        self.keeps_charsets = true;
+    }
+
+    /// See [`Self::keep_charsets`].
+    pub fn keeps_charsets(&self) -> bool {
+        self.keeps_charsets
+    }
+
+    /// The character set in which the server's values are compared with those of the dump;
+    /// `binary` for that of each column.
+    pub fn charset_of_values(&self) -> &str {
+        if self.keeps_charsets {
+            "binary"
+        } else {
+            self.charset()
+        }
     }
 
     /// Whether the server converts literals to another character set on their way to their columns.

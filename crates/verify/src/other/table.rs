@@ -3,6 +3,7 @@
 use refloat_digest::literals::{Domain, LiteralColumn};
 use refloat_digest::rows::Digest;
 use refloat_schema::columns::Column;
+use refloat_schema::members::has_empty_member;
 
 use super::described::compared;
 use super::session::Session;
@@ -117,7 +118,7 @@ impl OtherTable {
     /// Decides which columns are compared: those that its rows name, or all visible ones if they
     /// name none.
     pub fn decide(&mut self, names: Option<&[String]>, session: &Session) {
-        let (charset, zone) = (session.charset(), session.time_zone());
+        let (charset, zone) = (session.charset_of_values(), session.time_zone());
         self.decided = Some((charset.to_owned(), zone.map(str::to_owned)));
         let label = self.label();
         for name in names.unwrap_or(&self.listed) {
@@ -137,8 +138,21 @@ impl OtherTable {
             if column.generated || !has_values {
                 continue;
             }
+            // Numbers may stand for members, whose names are in the character set of the text.
+            let by_number = matches!(column.data_type.as_str(), "enum" | "set");
+            let by_number = by_number && session.keeps_charsets();
+            let charset = if by_number {
+                session.charset()
+            } else {
+                charset
+            };
             match compared(column, charset, zone) {
-                Ok(compared) => self.columns.push(compared),
+                Ok(mut compared) => {
+                    if by_number && has_empty_member(&column.type_text) {
+                        compared.by_number();
+                    }
+                    self.columns.push(compared);
+                }
                 Err(why) => self
                     .notes
                     .push(format!("column {} of table {label}: {why}", column.name)),
@@ -151,7 +165,7 @@ impl OtherTable {
         let Some((charset, zone)) = &self.decided else {
             return true;
         };
-        (charset == session.charset() && zone.as_deref() == session.time_zone())
+        (charset == session.charset_of_values() && zone.as_deref() == session.time_zone())
             || !self.columns.iter().any(|column| {
                 matches!(
                     column.domain,

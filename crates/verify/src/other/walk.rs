@@ -253,6 +253,9 @@ fn sql(
                 walker.statement(place, &item, kind, text)?
             }
             ItemKind::Comment(_) => {
+                if text.starts_with(b"-- refloat dump ") {
+                    place.session.keep_charsets();
+                }
                 walker.comment(text);
                 ControlFlow::Continue(())
             }

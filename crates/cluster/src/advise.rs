@@ -38,7 +38,7 @@ use inspect::Facts;
 pub use mistake::{Effect, Mistake, MistakeKind};
 pub use suggestion::{Gain, GainSource, Suggestion};
 
-/// The options of [`advise`].
+/// What [`advise`] assumes, and how long it may measure.
 #[derive(Debug, Clone)]
 pub struct AdviseOptions {
     /// The joiner of the copy. `None`: any node.

@@ -35,7 +35,7 @@ pub enum Domain {
     Time,
     /// Four digits.
     Year,
-    /// `BIT`.
+    /// `BIT`, of 1 to 64 bits.
     Bits,
     /// Binary strings.
     Bytes,

@@ -29,7 +29,7 @@ pub enum Fate {
     Kept,
     /// It is left out together with the table, database or schema that it belongs to.
     Silent,
-    /// It is refused.
+    /// It must not run, for this reason.
     Refused(Reason),
 }
 

@@ -104,8 +104,8 @@ impl Advice {
             .iter()
             .filter(|node| node.name != joiner && node.can_give());
         let all = donors.all(|donor| between().any(|mistake| mistake.nodes.contains(&donor.name)));
-        let own = self.failing().filter(|mistake| mistake.is_own(joiner));
-        own.chain(between().filter(|_| all)).collect()
+        let of_joiner = self.failing().filter(|mistake| mistake.is_own(joiner));
+        of_joiner.chain(between().filter(|_| all)).collect()
     }
 
     /// Whether anything was found that makes a copy fail.

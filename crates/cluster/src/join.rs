@@ -228,8 +228,8 @@ impl<'a> Joining<'a> {
     pub fn last_words(&self) -> String {
         let log = self.log().unwrap_or_default();
         let words = words_of_errors(&log);
-        let own = cause_of_copy(&log);
-        if own.is_some_and(|line| line.contains(FULL)) {
+        let here = cause_of_copy(&log);
+        if here.is_some_and(|line| line.contains(FULL)) {
             return words;
         }
         let mut others = self.others.iter();
@@ -239,7 +239,7 @@ impl<'a> Joining<'a> {
         });
         // The receiver of a copy logs at most that its script was killed.
         match cause {
-            Some((name, line)) if own.is_none() || line.contains(FULL) => {
+            Some((name, line)) if here.is_none() || line.contains(FULL) => {
                 format!("{words} (the log of {name} says: {line})")
             }
             _ => words,

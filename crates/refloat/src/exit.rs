@@ -35,8 +35,8 @@ use physical_hints::{of_physical, of_repository, of_storage};
 /// The exit code and the hints for `error`.
 fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
     for cause in error.chain() {
-        if let Some(own) = cause.downcast_ref::<ProgramError>() {
-            return (own.exit, own.hints.clone());
+        if let Some(program) = cause.downcast_ref::<ProgramError>() {
+            return (program.exit, program.hints.clone());
         }
         if let Some(io) = cause.downcast_ref::<std::io::Error>()
             && io.kind() == std::io::ErrorKind::BrokenPipe

@@ -420,7 +420,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_does_not_stop_is_told_of() {
+    fn a_node_that_does_not_stop_is_reported() {
         struct Heard(mpsc::SyncSender<String>);
         impl EventSink for Heard {
             fn event(&self, record: &Record) {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_that_began_it_is_told_beside_the_last_one() {
+    fn the_first_error_is_reported_beside_the_last_one() {
         assert_eq!(words_of_errors("1 [Note] all is well\n"), "");
         assert_eq!(
             words_of_errors("1 [Note] a\n2 [ERROR] b\n"),

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stopped_it_is_said_once() {
+    fn who_stopped_it_is_named_once() {
         let load = || LoadError::Interrupted("interrupted".to_owned());
         for error in [
             anyhow::Error::new(load()),

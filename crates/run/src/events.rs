@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_read_back_as_they_were_said() {
+    fn records_are_read_back_as_they_were_written() {
         let state = tempfile::tempdir().unwrap();
         let dir = RunDir::create(state.path(), "load").unwrap();
         let events = Events::new();

@@ -270,13 +270,13 @@ fn refused_while_the_cluster_serves(place: &Place) {
         maintain.arg(place.cluster.toml()).args(more);
         run(maintain)
     };
-    let told = format!("it would not come back: {}: ", place.name(1));
+    let message = format!("it would not come back: {}: ", place.name(1));
     maintain(&["--", "true"])
         .exits(3)
-        .says(&told)
+        .says(&message)
         .says("--ignore-advice");
     let plan = maintain(&["--plan"]).exits(3).stdout;
-    assert!(plan.contains(&told), "{plan}");
+    assert!(plan.contains(&message), "{plan}");
     maintain(&["--plan", "--ignore-advice"]).exits(0);
     drop(taken);
     maintain(&["--plan"]).exits(0);
@@ -313,12 +313,15 @@ fn nobody_has_room(place: &Place) {
     for (way, lacking) in [("rebuild", (1, 2)), ("replicate", (3, 0))] {
         let args = ["--way", way, "--replace"];
         let refused = run(place.restore_of(&huge, &place.cluster.toml(), &args));
-        let told = refused.exits(3).stderr;
-        let loaded = told.matches(" bytes free, and the dump takes about ");
-        let copied = told.matches(" bytes, and a full copy takes about ");
-        assert_eq!((loaded.count(), copied.count()), lacking, "{told}");
+        let stderr = refused.exits(3).stderr;
+        let loaded = stderr.matches(" bytes free, and the dump takes about ");
+        let copied = stderr.matches(" bytes, and a full copy takes about ");
+        assert_eq!((loaded.count(), copied.count()), lacking, "{stderr}");
         for at in 0..3 {
-            assert!(told.contains(&format!("{} has ", place.name(at))), "{told}");
+            assert!(
+                stderr.contains(&format!("{} has ", place.name(at))),
+                "{stderr}"
+            );
         }
     }
     // Room enough for each node, but not for all: their data share one disk.
@@ -338,13 +341,13 @@ fn nobody_has_room(place: &Place) {
     for way in ["rebuild", "replicate"] {
         let args = ["--way", way, "--replace", "--node", place.name(0)];
         let refused = run(place.restore_of(&huge, &place.cluster.toml(), &args));
-        let told = refused.exits(3).stderr;
+        let stderr = refused.exits(3).stderr;
         let words = format!(
             "{} have their data on one disk: ",
             [0, 1, 2].map(|at| place.name(at)).join(", ")
         );
-        assert!(told.contains(&words), "{told}");
-        assert!(!told.contains("the dump takes about"), "{told}");
+        assert!(stderr.contains(&words), "{stderr}");
+        assert!(!stderr.contains("the dump takes about"), "{stderr}");
     }
     std::fs::remove_file(&huge).expect("it can be removed");
 }

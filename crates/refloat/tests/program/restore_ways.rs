@@ -27,19 +27,35 @@ fn run(mut command: Command) -> Run {
 
 #[test]
 fn the_faster_way_is_taken_beside_applications_and_on_mount_points() {
-    // Their own mariadb-backup lies in the servers' tree, and that of the machine's packages, which
-    // is found first, is of another series.
     let options = GaleraOptions::new(ServerKind::MariaDb118, 3)
         .sst(SstMethod::Mariabackup)
         .node_provider_option(2, "gmcast.segment", "1")
         .node_provider_option(3, "gmcast.segment", "1");
     let place = Place::with(&options);
     place.all_are_in_step();
+    another_backup_tool_is_found_first(&place);
     the_faster_way_is_taken(&place);
     applications_go_on(&place);
     what_is_not_proven_is_served_by_all(&place);
     refused_while_the_cluster_serves(&place);
     old_data_that_cannot_be_set_aside_are_given_up(&place);
+}
+
+/// The nodes' own mariadb-backup lies in the servers' tree. That of the machine's packages, which
+/// the program finds first, is of another series.
+fn another_backup_tool_is_found_first(place: &Place) {
+    let version = place.ask(0, "SELECT VERSION()");
+    let series = version.split('.').take(2).collect::<Vec<_>>().join(".");
+    let found = Command::new("sh")
+        .args(["-c", "mariadb-backup --version 2>&1"])
+        .env("PATH", "/usr/bin:/bin")
+        .output()
+        .expect("a shell");
+    let found = String::from_utf8_lossy(&found.stdout);
+    assert!(
+        found.contains("MariaDB server ") && !found.contains(&format!("MariaDB server {series}.")),
+        "the nodes are {version}, and the machine has: {found}"
+    );
 }
 
 fn the_faster_way_is_taken(place: &Place) {

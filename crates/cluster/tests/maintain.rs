@@ -209,7 +209,7 @@ impl<'a> Place<'a> {
     }
 
     /// Asserts that a message said why write-sets are no longer kept for the node.
-    fn was_told(&self, node: usize, reason: &str) {
+    fn was_warned(&self, node: usize, reason: &str) {
         let words = format!(
             "write-sets are no longer kept for {}: {reason}",
             self.members[node].name
@@ -573,7 +573,7 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
         let outcome = place.maintain(1, &plan, limits, &mut lost).unwrap();
         let reason = outcome.given_up.as_deref().unwrap_or_default();
         assert!(reason.contains("keeps write-sets from"), "{outcome:?}");
-        place.was_told(1, reason);
+        place.was_warned(1, reason);
         assert_eq!(outcome.proof.by, CameBy::Sst, "{outcome:?}");
         assert_eq!(outcome.work_failed.as_deref(), Some("it went wrong"));
         place.nothing_is_left();
@@ -591,7 +591,7 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
             text.contains("was not started, because it would take a full copy"),
             "{text}"
         );
-        place.was_told(
+        place.was_warned(
             1,
             "the time for it is over (2 s). It will need a full copy (SST) unless",
         );
@@ -772,7 +772,7 @@ fn a_provider_that_can_freeze_is_told_to() {
         let reason = outcome.given_up.as_deref().unwrap_or_default();
         let words = format!("has kept the {} bytes that were allowed", 2 << 20);
         assert!(reason.contains(&words), "{outcome:?}");
-        place.was_told(1, reason);
+        place.was_warned(1, reason);
         place.nothing_is_left();
     });
     // The disk is almost full: what is kept by then stays, and nobody writes.

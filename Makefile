@@ -1,6 +1,7 @@
 # Everything that a person or a machine does with this tree. `make` alone lists it.
 #
-# On a fresh Debian 12 with Rust nothing else has to be there: what is missing is installed (as root, with apt).
+# On a fresh Debian 12 with Rust nothing else has to be there: what is missing is installed (as
+# root, with apt).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

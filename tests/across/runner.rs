@@ -64,12 +64,12 @@ pub fn all_cases() {
         let mut found = Vec::new();
         let built: Vec<Built> = side_by_side(&servers, |two| build(case, two, &folder, &across))
             .into_iter()
-            .filter_map(|(built, said)| {
-                found.extend(said);
+            .filter_map(|(built, differing)| {
+                found.extend(differing);
                 built
             })
             .collect();
-        for (done, said) in side_by_side(&servers, |two| {
+        for (done, differing) in side_by_side(&servers, |two| {
             let folder = folder.join(two.kind.name());
             fs::create_dir(&folder).unwrap();
             let bench = Bench {
@@ -81,7 +81,7 @@ pub fn all_cases() {
             bench.take_all(&built)
         }) {
             loads += done;
-            found.extend(said);
+            found.extend(differing);
         }
         found.extend(across.unmet());
         failures.extend(found.iter().map(|one| format!("{}: {one}", case.name)));

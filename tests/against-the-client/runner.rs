@@ -163,11 +163,11 @@ impl Bench {
             options.accept_missing_trailer = true;
             options.write_path = write_path;
             options.on_error = OnError::Continue;
-            let said = self.load(&options).map(drop);
+            let outcome = self.load(&options).map(drop);
             let found = differences(&wanted, &self.snapshot());
             let expected = "2 statements or rows were refused and left out";
-            if !found.is_empty() || said.as_ref().err().is_none_or(|said| said != expected) {
-                let failure = format!("{label}: {said:?}, {found:?}");
+            if !found.is_empty() || outcome.as_ref().err().is_none_or(|error| error != expected) {
+                let failure = format!("{label}: {outcome:?}, {found:?}");
                 self.fail("refused-rows", REFUSED.as_bytes(), failure);
             }
         }
@@ -204,8 +204,8 @@ impl Bench {
             let good: Vec<Combination> = good.into_iter().map(|(one, _)| one.clone()).collect();
             (loaded, refused) = (loaded + good.len(), refused + bad.len());
             let text = together(&good);
-            if let Err(said) = self.stock(&[], text.as_bytes()) {
-                panic!("the stock client takes them one by one and not together: {said}");
+            if let Err(error) = self.stock(&[], text.as_bytes()) {
+                panic!("the stock client takes them one by one and not together: {error}");
             }
             let excused = self.excused.get();
             let failures = if good.is_empty() {
@@ -290,8 +290,8 @@ impl Bench {
             .stdin(fs::File::open(path).unwrap())
             .output()
             .unwrap();
-        let line = |said: &str| {
-            let (_, rest) = said.split_once(" at line ")?;
+        let line = |message: &str| {
+            let (_, rest) = message.split_once(" at line ")?;
             rest.split(':').next()?.trim().parse().ok()
         };
         String::from_utf8_lossy(&output.stderr)
@@ -370,18 +370,20 @@ impl Bench {
                 (Ok(()), Err(error)) => failures.push(format!(
                     "{label}: fails, and the stock client does not: {error}"
                 )),
-                (Err(said), Ok(_)) => {
-                    failures.push(format!("{label}: does not fail; the stock client: {said}"));
+                (Err(refusal), Ok(_)) => {
+                    failures.push(format!(
+                        "{label}: does not fail; the stock client: {refusal}"
+                    ));
                 }
-                (Err(said), Err(error)) => {
-                    let said = said.split_once("ERROR ").map_or("", |(_, rest)| rest);
-                    let code = said.split(' ').next().unwrap_or_default();
+                (Err(refusal), Err(error)) => {
+                    let refusal = refusal.split_once("ERROR ").map_or("", |(_, rest)| rest);
+                    let code = refusal.split(' ').next().unwrap_or_default();
                     // A load may also fail earlier, at a value that the dump's own session would
                     // change with a warning.
                     let earlier = || self.changes_instead(text, code_of(&error));
                     if (code.is_empty() || !error.contains(code)) && !earlier() {
                         failures.push(format!(
-                            "{label}: fails otherwise: {error}\n  the stock client: {said}"
+                            "{label}: fails otherwise: {error}\n  the stock client: {refusal}"
                         ));
                     }
                 }

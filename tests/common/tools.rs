@@ -115,12 +115,12 @@ fn mydumper(server: &Ephemeral, out: &Path) -> Result<(), String> {
             let _ = fs::remove_dir_all(out);
             continue;
         }
-        let said = String::from_utf8_lossy(&made.stderr);
+        let stderr = String::from_utf8_lossy(&made.stderr);
         // mydumper carries on after most errors, and only sometimes reflects them in its exit
         // status.
-        if made.status.success() && !said.contains("CRITICAL") {
+        if made.status.success() && !stderr.contains("CRITICAL") {
             return Ok(());
         }
-        return Err(said.trim().to_owned());
+        return Err(stderr.trim().to_owned());
     }
 }

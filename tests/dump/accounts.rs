@@ -196,7 +196,7 @@ fn what_everybody_may_do_comes_with_the_accounts() {
 }
 
 #[test]
-fn grants_on_what_is_gone_are_left_out_and_told() {
+fn grants_on_what_is_gone_are_left_out_and_reported() {
     for kind in ServerKind::ALL {
         let [from, to] = [(); 2].map(|()| servers::start(&servers::quick(kind)));
         ask(
@@ -284,7 +284,7 @@ fn accounts(server: &Ephemeral) -> Vec<(String, String)> {
 /// What the server reports about each account, root excepted: creating a role on MariaDB makes root
 /// its admin.
 fn messages(server: &Ephemeral) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut listed = Vec::new();
     for (user, host) in accounts(server) {
         let name = match (user.as_str(), host.as_str()) {
             ("root", _) => continue,
@@ -293,11 +293,11 @@ fn messages(server: &Ephemeral) -> Vec<String> {
             _ => format!("{}@{}", quote(&user), quote(&host)),
         };
         if !host.is_empty() {
-            told.extend(shown(server, &format!("SHOW CREATE USER {name}")));
+            listed.extend(shown(server, &format!("SHOW CREATE USER {name}")));
         }
-        told.extend(shown(server, &format!("SHOW GRANTS FOR {name}")));
+        listed.extend(shown(server, &format!("SHOW GRANTS FOR {name}")));
     }
-    told
+    listed
 }
 
 /// For each account and password, the account that the login gets, or the error number.
@@ -329,9 +329,9 @@ fn retained(server: &Ephemeral) -> Vec<String> {
     }
     let query = "SELECT CONCAT_WS(' ', User, HEX(authentication_string), User_attributes->>'$.additional_password', \
                  password_expired, password_lifetime) FROM mysql.user ORDER BY User";
-    let told = shown(server, query);
-    assert!(told.len() > 10, "{told:?}");
-    told
+    let rows = shown(server, query);
+    assert!(rows.len() > 10, "{rows:?}");
+    rows
 }
 
 /// Accounts of every sort, dumped and loaded into a fresh server of the same kind.
@@ -399,7 +399,7 @@ fn accounts_of_mysql_9_7_come_back() {
 // Hazard of dumps: L-86 an account that is on the target already with another password or lock:
 //   left as it is and reported, even if the dump switches notes off
 #[test]
-fn an_account_that_is_there_is_left_and_told() {
+fn an_account_that_is_there_is_left_and_reported() {
     for kind in ServerKind::ALL {
         let [from, to] = [(); 2].map(|()| servers::start(&servers::quick(kind)));
         ask(
@@ -447,11 +447,11 @@ fn an_account_that_is_there_is_left_and_told() {
                 .inspect(|one| assert!(one.message.contains("left as it is"), "{one:?}"))
                 .map(|one| one.about.split_once(": ").unwrap().1)
                 .collect();
-            let told = [
+            let expected = [
                 "account `locked`@`localhost`",
                 "account `other`@`localhost`",
             ];
-            assert_eq!(about, told, "{kind}");
+            assert_eq!(about, expected, "{kind}");
         }
         let logins = logins(&to);
         let let_in = |password| format!("other {password:?}: other@localhost");

@@ -174,12 +174,12 @@ fn as_sql(server: &Ephemeral, out: &Path, state: &Path, wanted: &Snapshot) -> Re
     let outcome = take(&options, state)?;
     let mut definitions = wanted.definitions.values();
     let past = definitions.any(|text| text.contains("SYSTEM VERSIONING"));
-    let told = outcome
+    let noted = outcome
         .notes
         .iter()
         .any(|note| note.contains("current rows in system-versioned tables"));
-    if past != told {
-        return Err(format!("a past: {past}, told: {told}"));
+    if past != noted {
+        return Err(format!("a past: {past}, noted: {noted}"));
     }
     if outcome.rows == rows {
         return Ok(());

@@ -341,8 +341,8 @@ fn judge(expect: &Expect, result: &Result<LoadOutcome, String>) -> Option<String
         )),
         (Expect::Warns(words), Ok(outcome)) => {
             let warnings = format!("{:?}", outcome.warnings);
-            let told = !outcome.proven && warnings.contains(words.as_str());
-            (!told || !outcome.proof.differences.is_empty()).then(|| {
+            let is_warned = !outcome.proven && warnings.contains(words.as_str());
+            (!is_warned || !outcome.proof.differences.is_empty()).then(|| {
                 format!(
                     "it was to warn of {words:?}: proven {}, {warnings}, {:?}",
                     outcome.proven, outcome.proof

@@ -310,10 +310,10 @@ fn compressed_rows_that_are_cut_to_nothing_are_missed() {
         "Started dump at: 2026-01-01 00:00:00\nFinished dump at: 2026-01-01 00:00:01\n",
     );
     file("d.t.sql", "");
-    let said = faults();
-    assert_eq!(said.len(), 1, "{said:?}");
+    let listed = faults();
+    assert_eq!(listed.len(), 1, "{listed:?}");
     assert!(
-        said[0].starts_with("d.t.sql: the file is empty: mydumper 0.10 makes such a file only with --build-empty-files"),
-        "{said:?}"
+        listed[0].starts_with("d.t.sql: the file is empty: mydumper 0.10 makes such a file only with --build-empty-files"),
+        "{listed:?}"
     );
 }

@@ -170,10 +170,10 @@ fn databases_that_no_file_creates_are_created_or_asked_for() {
             .find(|path| path.to_str().unwrap().contains("-schema-create.sql"))
             .unwrap();
         let name = nameless.file_name().unwrap().to_str().unwrap();
-        let said = format!("{} is missing", name.trim_end_matches(".gz"));
+        let message = format!("{} is missing", name.trim_end_matches(".gz"));
         fs::remove_file(&nameless).unwrap();
         bench.empty();
-        bench.is_not_whole(&folder, |_| {}, &said);
+        bench.is_not_whole(&folder, |_| {}, &message);
     }
 }
 

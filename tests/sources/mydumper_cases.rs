@@ -185,7 +185,7 @@ fn one_case(bench: &Bench, case: &Case) -> Result<(), String> {
     if let Some(reason) = reason.or(loses.map(|(.., reason)| reason)) {
         servers::empty(bench.server);
         // Whether it fails does not matter, only what it leaves on the server.
-        let said = tool("myloader", bench, &folder, &["--directory"]);
+        let outcome = tool("myloader", bench, &folder, &["--directory"]);
         let beside: BTreeSet<String> = different(bench, &wanted)
             .into_iter()
             .map(|one| one.about)
@@ -198,7 +198,7 @@ fn one_case(bench: &Bench, case: &Case) -> Result<(), String> {
             "{}: {}: {reason}; after myloader, which {}, {} things differ",
             bench.kind,
             case.name,
-            said.map_or("fails", |()| "succeeds"),
+            outcome.map_or("fails", |()| "succeeds"),
             beside.len()
         );
     }
@@ -266,10 +266,10 @@ fn tool(program: &str, bench: &Bench, folder: &Path, args: &[&str]) -> Result<()
     if output.status.code() == Some(124) {
         return Err(format!("{program} is not done after {PATIENCE} s"));
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     // mydumper carries on after most errors, and only sometimes reflects them in its exit status.
-    if output.status.success() && !said.contains("CRITICAL") {
+    if output.status.success() && !stderr.contains("CRITICAL") {
         return Ok(());
     }
-    Err(said.trim().to_owned())
+    Err(stderr.trim().to_owned())
 }

@@ -445,18 +445,18 @@ fn indexes_of_chunks_are_believed() {
     change(&folder, "@.done.json", older);
     let first = text.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     fs::write(&rows, &text[first..]).unwrap();
-    let said = format!(
+    let message = format!(
         "the text ends here, but it@large.tsv.idx says that it has {} bytes",
         text.len()
     );
-    bench.refuses(&folder, |_| {}, &said);
+    bench.refuses(&folder, |_| {}, &message);
     bench.empty();
     fs::remove_file(&index).unwrap();
-    let said = format!(
+    let message = format!(
         "the text ends here, but @.done.json says that it has {} bytes",
         text.len()
     );
-    bench.refuses(&folder, |_| {}, &said);
+    bench.refuses(&folder, |_| {}, &message);
     bench.empty();
     fs::write(&rows, &text).unwrap();
     let mut falling = offsets.clone();
@@ -464,14 +464,14 @@ fn indexes_of_chunks_are_believed() {
     let mut more = offsets.clone();
     let last = more.len() - 1;
     more[last] ^= 1;
-    for (bytes, said) in [
+    for (bytes, message) in [
         (&offsets[..offsets.len() - 3], "it@large.tsv.idx is cut"),
         (&[][..], "it@large.tsv.idx is empty"),
         (&falling[..], "it@large.tsv.idx: its offsets do not rise"),
         (&more[..], "bytes of text, and @.done.json that it has"),
     ] {
         fs::write(&index, bytes).unwrap();
-        bench.refuses(&folder, |_| {}, said);
+        bench.refuses(&folder, |_| {}, message);
     }
     fs::write(&index, &offsets).unwrap();
     assert!(bench.load(&folder, |_| {}).unwrap().proven);
@@ -495,15 +495,19 @@ fn rows_that_are_cut_to_nothing_are_missed() {
     bench.empty();
     let chunk = "it@t@0.tsv.zst";
     emptied(&packed, chunk);
-    let said = |by: &str| format!("{chunk}: the file is empty, and {by}");
-    bench.is_not_whole(&packed, |_| {}, &said(&format!("{chunk}.idx says that it")));
+    let message = |by: &str| format!("{chunk}: the file is empty, and {by}");
+    bench.is_not_whole(
+        &packed,
+        |_| {},
+        &message(&format!("{chunk}.idx says that it")),
+    );
     fs::remove_file(packed.join(format!("{chunk}.idx"))).unwrap();
-    bench.is_not_whole(&packed, |_| {}, &said("@.done.json says that it has"));
+    bench.is_not_whole(&packed, |_| {}, &message("@.done.json says that it has"));
     without(&packed, "chunkFileBytes");
     bench.is_not_whole(
         &packed,
         |_| {},
-        &said("zstd writes some bytes even of nothing"),
+        &message("zstd writes some bytes even of nothing"),
     );
 
     bench.fill(SETUP);
@@ -577,8 +581,8 @@ fn dumps_that_need_what_is_not_known_are_refused() {
         "",
     ] {
         needs(&[known[0], other]);
-        let said = format!("@.json says that reading the dump needs {other:?}");
-        bench.is_not_whole(&folder, |_| {}, &said);
+        let message = format!("@.json says that reading the dump needs {other:?}");
+        bench.is_not_whole(&folder, |_| {}, &message);
     }
     needs(&known);
     assert!(bench.load(&folder, |_| {}).unwrap().proven);
@@ -596,7 +600,7 @@ fn files_that_metadata_names_are_needed() {
         },
     );
     bench.empty();
-    for (name, said) in [
+    for (name, message) in [
         ("it.sql", "it.sql is missing"),
         ("it.routines.sql", "it.routines.sql is missing"),
         ("it.events.sql", "it.events.sql is missing"),
@@ -610,7 +614,7 @@ fn files_that_metadata_names_are_needed() {
     ] {
         let whole = fs::read(folder.join(name)).unwrap();
         fs::remove_file(folder.join(name)).unwrap();
-        bench.refuses(&folder, |_| {}, said);
+        bench.refuses(&folder, |_| {}, message);
         fs::write(folder.join(name), whole).unwrap();
     }
     change(&folder, "@.json", |value| {

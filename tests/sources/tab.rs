@@ -72,7 +72,7 @@ fn tab_folders_come_back() {
 }
 
 #[test]
-fn other_delimiters_have_to_be_said() {
+fn other_delimiters_have_to_be_given() {
     for kind in [ServerKind::MariaDb1011, ServerKind::MySql97] {
         let bench = Bench::new(kind);
         bench.fill(SETUP);

@@ -351,8 +351,11 @@ fn a_copy_goes_on_without_a_table_that_is_refused() {
     options.load.durability = Some(Durability::Keep);
     options.load.on_error = OnError::Continue;
     let failure = copy(&options, &a_run(&mysql, "copy")).unwrap_err();
-    let said = chain(&failure.error);
-    assert!(said.contains("2 statements or rows were refused"), "{said}");
+    let message = chain(&failure.error);
+    assert!(
+        message.contains("2 statements or rows were refused"),
+        "{message}"
+    );
     let listed = failure.outcome.load.failures.first.iter();
     let listed: Vec<&str> = listed.map(|one| one.message.as_str()).collect();
     // A copy lists what each of its parts refused.

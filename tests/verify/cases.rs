@@ -101,14 +101,15 @@ pub fn all_sources(kind: ServerKind) {
             let Ok(path) = tool.dump(kind, two.first, &place) else {
                 continue;
             };
-            let said = of_other_tool(tool, &path, two.first, &place);
+            let reported = of_other_tool(tool, &path, two.first, &place);
             let known = |line: &str| {
                 OF_TOOLS
                     .iter()
                     .any(|known| known.0 == tool && known.1 == case.name && line.contains(known.2))
             };
             others.extend(
-                said.iter()
+                reported
+                    .iter()
                     .filter(|line| !known(line))
                     .map(|line| format!("{} [{} and source]: {line}", case.name, tool.word())),
             );

@@ -71,7 +71,7 @@ fn noted(outcome: &VerifyOutcome) -> Option<&String> {
 }
 
 #[test]
-fn a_load_keeps_them_and_lower_ones_are_told() {
+fn a_load_keeps_them_and_lower_ones_are_reported() {
     for kind in ServerKind::ALL {
         let two = two(kind);
         let scratch = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ fn a_load_keeps_them_and_lower_ones_are_told() {
             found(&outcome)
         );
         lower(two.second);
-        are_told(kind, (two.first, two.second), &out);
+        are_reported(kind, (two.first, two.second), &out);
         // A dump without these values reports nothing about them.
         let text = String::from_utf8_lossy(&output).replace(" AUTO_INCREMENT=", " AVG_ROW_LENGTH=");
         fs::write(&sql, text).unwrap();
@@ -132,7 +132,7 @@ fn lower(server: &Ephemeral) {
     servers::client(server, &["d"], script).unwrap();
 }
 
-fn are_told(kind: ServerKind, (first, second): (&Ephemeral, &Ephemeral), dump: &Path) {
+fn are_reported(kind: ServerKind, (first, second): (&Ephemeral, &Ephemeral), dump: &Path) {
     for source in [at(first), folder(dump)] {
         let outcome = made_of(source.clone(), at(second));
         assert_eq!(

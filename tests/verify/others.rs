@@ -236,7 +236,7 @@ fn what_a_dump_does_beside_plain_rows_is_never_called_the_same() {
 
 /// The dump is read a second time for its rows, by the same rules.
 #[test]
-fn rows_are_told_beside_statements_for_other_servers() {
+fn rows_are_reported_beside_statements_for_other_servers() {
     for kind in [ServerKind::MariaDb1011, ServerKind::MySql97] {
         let two = two(kind);
         let dump = format!(

@@ -230,15 +230,15 @@ fn namesakes(kind: ServerKind) {
         loaded.err().map(|failure| chain(&failure.error))
     };
     let ours = "SHOW DATABASES LIKE 'refloat%'";
-    let said = refused(&out, &[]).expect("it is refused");
+    let message = refused(&out, &[]).expect("it is refused");
     for table in [
         "refloat.settings_journal",
         "refloat_load.marks",
         "refloat_load.removal_settled",
     ] {
-        assert!(said.contains(table), "{table}: {said}");
+        assert!(message.contains(table), "{table}: {message}");
     }
-    assert!(!said.contains("refloat_load.orders"), "{said}");
+    assert!(!message.contains("refloat_load.orders"), "{message}");
     assert_eq!(ask(two.second, ours), "");
     assert_eq!(refused(&out, &["orders"]), None);
     let orders = "SELECT COUNT(*) FROM refloat_load.orders";
@@ -250,9 +250,9 @@ fn namesakes(kind: ServerKind) {
         two.second,
         "CREATE DATABASE refloat_load; CREATE TABLE refloat_load.marks (a INT); INSERT INTO refloat_load.marks VALUES (5)",
     );
-    let said = refused(&out, &["orders"]).expect("it is refused");
+    let message = refused(&out, &["orders"]).expect("it is refused");
     let words = "the server has a table refloat_load.marks that is not Refloat's";
-    assert!(said.contains(words), "{said}");
+    assert!(message.contains(words), "{message}");
     assert_eq!(ask(two.second, "SELECT a FROM refloat_load.marks"), "5");
     assert_eq!(
         ask(two.second, "SHOW TABLES FROM refloat_load LIKE 'o%'"),

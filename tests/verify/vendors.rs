@@ -60,15 +60,15 @@ fn rows_of_two_vendors() {
 }
 
 #[test]
-fn what_does_not_map_is_said() {
+fn what_does_not_map_is_reported() {
     let mariadb = two(ServerKind::MariaDb1011);
     let mysql = two(ServerKind::MySql97);
     for server in [mariadb.first, mysql.first] {
         fill(server, ROWS);
     }
     let outcome = compare_with(at(mariadb.first), at(mysql.first), |_| {}).unwrap();
-    let said = outcome.not_compared.join("\n");
-    assert!(said.contains("views"), "{said}");
+    let notes = outcome.not_compared.join("\n");
+    assert!(notes.contains("views"), "{notes}");
     // The only difference: JSON is text with a check in one and a type in the other.
     let lines = found(&outcome);
     assert!(

@@ -38,7 +38,7 @@ use inspect::Facts;
 pub use mistake::{Effect, Mistake, MistakeKind};
 pub use suggestion::{Gain, GainSource, Suggestion};
 
-/// The options of [`advise`].
+/// What [`advise`] assumes, and how long it may measure.
 #[derive(Debug, Clone)]
 pub struct AdviseOptions {
     /// The joiner of the copy. `None`: any node.
@@ -104,8 +104,8 @@ impl Advice {
             .iter()
             .filter(|node| node.name != joiner && node.can_give());
         let all = donors.all(|donor| between().any(|mistake| mistake.nodes.contains(&donor.name)));
-        let own = self.failing().filter(|mistake| mistake.is_own(joiner));
-        own.chain(between().filter(|_| all)).collect()
+        let of_joiner = self.failing().filter(|mistake| mistake.is_own(joiner));
+        of_joiner.chain(between().filter(|_| all)).collect()
     }
 
     /// Whether anything was found that makes a copy fail.

@@ -1,5 +1,6 @@
-# Says by lines what a node's server would have without the donors that it was started with: the machine's name, the port, and wsrep_sst_donor as its
-# option files and its command line have it. Before it stand server.sh and an assignment of: given.
+# Says by lines what a node's server would have without the donors that it was started with: the
+# machine's name, the port, and wsrep_sst_donor as its option files and its command line have it.
+# Before it stand server.sh and an assignment of: given.
 PATH=$PATH:/usr/local/bin
 command -v my_print_defaults >/dev/null || { echo 'there is no my_print_defaults' >&2; exit 1; }
 words=

@@ -87,7 +87,7 @@ struct MemberList {
     uuid: String,
     addresses: Vec<String>,
     /// Its own index in `addresses`.
-    own: Option<usize>,
+    local_index: Option<usize>,
 }
 
 impl MemberList {
@@ -101,7 +101,7 @@ impl MemberList {
         Ok(Self {
             uuid: text("wsrep_cluster_state_uuid").to_owned(),
             addresses: addresses.map(|one| one.trim().to_owned()).collect(),
-            own: text("wsrep_local_index").parse().ok(),
+            local_index: text("wsrep_local_index").parse().ok(),
         })
     }
 }
@@ -126,7 +126,7 @@ impl Found {
         self.most = self.most.max(list.addresses.len());
         for (at, address) in list.addresses.iter().enumerate() {
             let known = host_and_port(address);
-            if is_own && list.own == Some(at) {
+            if is_own && list.local_index == Some(at) {
                 self.named.extend(known);
                 self.members.push(member(seed.clone()));
                 continue;
@@ -196,9 +196,9 @@ mod tests {
 
     #[test]
     fn a_member_that_one_node_does_not_name_is_found_by_another() {
-        let list = |addresses: &[&str], own| MemberList {
+        let list = |addresses: &[&str], local_index| MemberList {
             addresses: addresses.iter().map(|one| (*one).to_owned()).collect(),
-            own,
+            local_index,
             ..MemberList::default()
         };
         let seed = ConnectOptions {

@@ -78,10 +78,10 @@ impl Entrance {
             held.push(next);
         }
         drop(held);
-        let own = identity.own_address(address);
+        let named = identity.own_address(address);
         let is_behind = nodes.len() > 1 || !leads_to_itself(address, &identity);
         let direct = if is_behind {
-            own.clone().filter(|own| leads_to(own, &identity.id))
+            named.clone().filter(|named| leads_to(named, &identity.id))
         } else {
             Some(address.clone())
         };
@@ -91,7 +91,7 @@ impl Entrance {
             seen: nodes.values().map(|one| one.name.clone()).collect(),
             node: Landed {
                 name: identity.name.clone(),
-                address: own,
+                address: named,
             },
             direct,
             others,
@@ -215,12 +215,12 @@ mod tests {
             user: "app".to_owned(),
             ..ConnectOptions::default()
         };
-        let own = identity().own_address(&like).unwrap();
-        assert_eq!(own.describe(), "app@10.0.0.1:3307");
+        let of_node = identity().own_address(&like).unwrap();
+        assert_eq!(of_node.describe(), "app@10.0.0.1:3307");
         let others = identity().others(&like);
         assert_eq!(others.len(), 1);
         assert_eq!(others[0].describe(), "app@10.0.0.3:3307");
         assert!(!leads_to_itself(&like, &identity()));
-        assert!(leads_to_itself(&own, &identity()));
+        assert!(leads_to_itself(&of_node, &identity()));
     }
 }

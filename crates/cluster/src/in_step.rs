@@ -42,7 +42,7 @@ pub(crate) enum Among {
 /// View numbers restart with each cluster, so two single-node clusters look alike. A node that
 /// really is with the others also counts them.
 pub(crate) fn among(view: &ClusterView, at: usize) -> Among {
-    let Some(own) = view.nodes[at].primary() else {
+    let Some(primary) = view.nodes[at].primary() else {
         return Among::Unseen;
     };
     let others: Vec<(&str, &NodeState)> = view
@@ -58,9 +58,9 @@ pub(crate) fn among(view: &ClusterView, at: usize) -> Among {
     let component = |state: &NodeState| (state.cluster_uuid.clone(), state.view, state.size);
     let alike = others
         .iter()
-        .filter(|(_, state)| component(state) == component(own))
+        .filter(|(_, state)| component(state) == component(primary))
         .count() as u64;
-    if alike > 0 && own.size > alike {
+    if alike > 0 && primary.size > alike {
         return Among::Others;
     }
     let describe = |name: &str, state: &NodeState| {
@@ -72,7 +72,7 @@ pub(crate) fn among(view: &ClusterView, at: usize) -> Among {
     };
     Among::Itself(format!(
         "{}, and {}",
-        describe(&view.nodes[at].name, own),
+        describe(&view.nodes[at].name, primary),
         describe(name, other)
     ))
 }

@@ -228,8 +228,8 @@ impl<'a> Joining<'a> {
     pub fn last_words(&self) -> String {
         let log = self.log().unwrap_or_default();
         let words = words_of_errors(&log);
-        let own = cause_of_copy(&log);
-        if own.is_some_and(|line| line.contains(FULL)) {
+        let here = cause_of_copy(&log);
+        if here.is_some_and(|line| line.contains(FULL)) {
             return words;
         }
         let mut others = self.others.iter();
@@ -239,7 +239,7 @@ impl<'a> Joining<'a> {
         });
         // The receiver of a copy logs at most that its script was killed.
         match cause {
-            Some((name, line)) if own.is_none() || line.contains(FULL) => {
+            Some((name, line)) if here.is_none() || line.contains(FULL) => {
                 format!("{words} (the log of {name} says: {line})")
             }
             _ => words,
@@ -420,7 +420,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_does_not_stop_is_told_of() {
+    fn a_node_that_does_not_stop_is_reported() {
         struct Heard(mpsc::SyncSender<String>);
         impl EventSink for Heard {
             fn event(&self, record: &Record) {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_that_began_it_is_told_beside_the_last_one() {
+    fn the_first_error_is_reported_beside_the_last_one() {
         assert_eq!(words_of_errors("1 [Note] all is well\n"), "");
         assert_eq!(
             words_of_errors("1 [Note] a\n2 [ERROR] b\n"),

@@ -90,14 +90,15 @@ impl Member {
     /// one server.
     pub(crate) fn log_by_options(&self) -> Option<PathBuf> {
         let option = |name| self.option(name).ok().flatten();
-        let (log, own) = (option("log-error")?, self.datadir.as_ref());
+        let (log, known_datadir) = (option("log-error")?, self.datadir.as_ref());
         let default = || PathBuf::from(DEFAULT_DATADIR);
         if self.defaults_file.is_some() {
-            let datadir = own.cloned().or_else(|| option("datadir"));
+            let datadir = known_datadir.cloned().or_else(|| option("datadir"));
             return Some(datadir.unwrap_or_else(default).join(log));
         }
         let datadir = option("datadir").unwrap_or_else(default);
-        own.is_none_or(|own| *own == datadir)
+        known_datadir
+            .is_none_or(|known| *known == datadir)
             .then(|| datadir.join(log))
     }
 }
@@ -145,7 +146,7 @@ pub(crate) fn impatient(connect: &ConnectOptions) -> ConnectOptions {
         read_timeout: Some(
             connect
                 .read_timeout
-                .map_or(ANSWER_TIMEOUT, |own| own.min(ANSWER_TIMEOUT)),
+                .map_or(ANSWER_TIMEOUT, |limit| limit.min(ANSWER_TIMEOUT)),
         ),
         write_timeout: Some(ANSWER_TIMEOUT),
         database: None,

@@ -78,7 +78,7 @@ pub struct NodeState {
     pub binlog_format: String,
     /// `innodb_autoinc_lock_mode`: Galera needs 2.
     pub autoinc_lock_mode: Option<u64>,
-    /// `datadir`.
+    /// `@@datadir`, where `grastate.dat` lies, too.
     pub datadir: String,
     /// `log_error`. Empty: the server writes to the standard error of whatever started it.
     pub log_error: String,

@@ -98,7 +98,7 @@ pub struct Restored {
 pub struct RestoredNode {
     /// As the list of nodes names it.
     pub name: String,
-    /// Progress of the node.
+    /// How far the restore got there.
     #[serde(flatten)]
     pub progress: NodeProgress,
 }

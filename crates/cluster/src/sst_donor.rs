@@ -85,15 +85,17 @@ impl Start<'_> {
     }
 
     fn write_down(&self, donors: &str) -> Result<(), String> {
-        let own = self.own_options(donors)?;
+        let configured = self.own_options(donors)?;
         let port = match self.member.connect.target() {
             Target::Tcp(_, port) => port,
-            Target::Unix(_) => own.port.unwrap_or(refloat_wire::options::DEFAULT_PORT),
+            Target::Unix(_) => configured
+                .port
+                .unwrap_or(refloat_wire::options::DEFAULT_PORT),
         };
         let server = ServerMark {
             peer: self.member.connect.describe(),
             uuid: None,
-            hostname: own.hostname,
+            hostname: configured.hostname,
             port,
             // Servers report it with a trailing slash.
             datadir: format!(
@@ -105,7 +107,7 @@ impl Start<'_> {
         };
         let entry = JournalEntry {
             name: SST_DONOR.to_owned(),
-            old: own.donors,
+            old: configured.donors,
             new: donors.to_owned(),
             applied: None,
             reason: format!("{} asks this one first when it starts", self.member.name),
@@ -130,17 +132,17 @@ impl Start<'_> {
             Err(error) => return left(chain(&error)),
         };
         let now = conn.query_value(format!("SELECT @@GLOBAL.{SST_DONOR}"));
-        let own = match now {
+        let options = match now {
             // The value in force is the one to ignore on its command line.
             Ok(now) => self.own_options(&now.unwrap_or_default()).ok(),
             Err(error) => return left(chain(&error)),
         };
-        let own = own.map(|own| own.donors);
+        let donors = options.map(|options| options.donors);
         let events = &self.run.events;
         let put = settings::put_back_start(
             self.state_dir,
             &mut conn,
-            (SST_DONOR, own.as_deref()),
+            (SST_DONOR, donors.as_deref()),
             events,
         );
         match put {
@@ -243,7 +245,7 @@ mod tests {
     fn its_own_donors_are_those_of_its_files_and_not_those_of_this_start() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("my.cnf");
-        let own = |text: &str| {
+        let options_of = |text: &str| {
             std::fs::write(&file, text).unwrap();
             let script = format!(
                 "datadir={} defaults={} given=a,\n{SERVER}{LOOK}",
@@ -254,11 +256,12 @@ mod tests {
             assert!(output.status.success(), "{output:?}");
             OwnOptions::parse(&String::from_utf8_lossy(&output.stdout)).unwrap()
         };
-        let none = own("[mysqld]\nport = 3333\n");
+        let none = options_of("[mysqld]\nport = 3333\n");
         assert_eq!((none.port, none.donors.as_str()), (Some(3333), ""));
         assert!(!none.hostname.is_empty());
-        let some =
-            own("[mysqld]\nwsrep_sst_donor = b,c\n[galera]\nloose-wsrep-sst-donor = \"a,\"\n");
+        let some = options_of(
+            "[mysqld]\nwsrep_sst_donor = b,c\n[galera]\nloose-wsrep-sst-donor = \"a,\"\n",
+        );
         assert_eq!((some.port, some.donors.as_str()), (None, "a,"));
     }
 }

@@ -15,7 +15,7 @@ pub enum WorkKind {
 /// Work that has begun and not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OpenWork {
-    /// The kind of work.
+    /// A restore, or maintenance of one node.
     pub kind: WorkKind,
     /// ID of the run.
     pub run: String,

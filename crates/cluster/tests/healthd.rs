@@ -33,7 +33,7 @@ const LONG: Duration = Duration::from_secs(90);
 /// Two proxy checks and a margin. By then the proxy has noticed, unless the machine is busy.
 const NOTICED: Duration = Duration::from_millis(2500);
 
-fn healthd(node: &GaleraNode, cancel: &Cancel, said: &Arc<Mutex<String>>) -> Healthd {
+fn healthd(node: &GaleraNode, cancel: &Cancel, log: &Arc<Mutex<String>>) -> Healthd {
     let options = HealthdOptions {
         node: ConnectOptions::from_url(&node.url()).unwrap(),
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
@@ -41,9 +41,9 @@ fn healthd(node: &GaleraNode, cancel: &Cancel, said: &Arc<Mutex<String>>) -> Hea
         rules: Rules::default(),
         interval: Duration::from_millis(200),
     };
-    let said = Arc::clone(said);
+    let log = Arc::clone(log);
     Healthd::start(&options, cancel, move |line| {
-        let _ = writeln!(said.lock().unwrap(), "{line}");
+        let _ = writeln!(log.lock().unwrap(), "{line}");
     })
     .unwrap()
 }
@@ -165,11 +165,11 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
         .start_cluster_ephemeral(&options)
         .unwrap();
     let node = |number: u32| cluster.node(number).unwrap();
-    let (cancel, said) = (Cancel::new(), Arc::new(Mutex::new(String::new())));
+    let (cancel, log) = (Cancel::new(), Arc::new(Mutex::new(String::new())));
     let services: Vec<Healthd> = cluster
         .nodes()
         .iter()
-        .map(|node| healthd(node, &cancel, &said))
+        .map(|node| healthd(node, &cancel, &log))
         .collect();
     let health = |number: usize| &services[number - 1];
     let mut server = connect(node(1));
@@ -190,7 +190,7 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
     desynced(health(2), node(2));
     frozen(health(2), node(2));
     goes_down(health(3), node(3));
-    drained_by_its_health_checks(&cluster, &services, &said);
+    drained_by_its_health_checks(&cluster, &services, &log);
     drained_by_its_agent(&cluster, &services);
     lagging(&cluster, health(2));
     without_a_majority(&cluster, health(2));
@@ -214,7 +214,7 @@ fn goes_down(service: &Healthd, node: &GaleraNode) {
 fn drained_by_its_health_checks(
     cluster: &EphemeralCluster,
     services: &[Healthd],
-    said: &Mutex<String>,
+    log: &Mutex<String>,
 ) {
     let node = |number: u32| cluster.node(number).unwrap();
     let health = |number: usize| &services[number - 1];
@@ -281,15 +281,15 @@ fn drained_by_its_health_checks(
         seen.failed.is_empty(),
         "{:?}\n{}",
         seen.failed,
-        said.lock().unwrap()
+        log.lock().unwrap()
     );
-    let said = said.lock().unwrap().clone();
+    let log = log.lock().unwrap().clone();
     assert!(
-        said.contains(&format!(
+        log.contains(&format!(
             "{}: donor: ",
             ConnectOptions::from_url(&node(2).url()).unwrap().describe()
         )),
-        "{said}"
+        "{log}"
     );
 }
 
@@ -397,9 +397,9 @@ fn receives_a_copy(node: &GaleraNode) -> bool {
         defaults_file: None,
     };
     let view = observe("test", &[member], &Observation::default());
-    let said = |words: &str| view.findings.iter().any(|one| one.text.contains(words));
-    assert!(!said("is damaged"), "{view:#?}");
-    view.nodes[0].receives.is_some() && said("it receives a full copy")
+    let reports = |words: &str| view.findings.iter().any(|one| one.text.contains(words));
+    assert!(!reports("is damaged"), "{view:#?}");
+    view.nodes[0].receives.is_some() && reports("it receives a full copy")
 }
 
 fn is_down(cluster: &EphemeralCluster, node: &GaleraNode) -> bool {
@@ -411,9 +411,9 @@ fn proxy_says(cluster: &EphemeralCluster, node: &str) -> String {
     let mut stream = UnixStream::connect(cluster.haproxy_socket()).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream.write_all(b"show stat\n").unwrap();
-    let mut said = String::new();
-    stream.read_to_string(&mut said).unwrap();
-    let mut rows = said
+    let mut statistics = String::new();
+    stream.read_to_string(&mut statistics).unwrap();
+    let mut rows = statistics
         .lines()
         .map(|line| line.split(',').collect::<Vec<&str>>());
     let names = rows.next().unwrap_or_default();

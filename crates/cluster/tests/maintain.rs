@@ -107,7 +107,7 @@ impl EventSink for Notes {
 }
 
 struct Place<'a> {
-    said: Arc<Notes>,
+    notes: Arc<Notes>,
     cluster: &'a EphemeralCluster,
     members: Vec<Member>,
     state: &'a Path,
@@ -116,10 +116,10 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn new(cluster: &'a EphemeralCluster, state: &'a Path) -> Self {
-        let (said, events) = (Arc::new(Notes::default()), Events::new());
-        events.add(Arc::clone(&said) as Arc<dyn EventSink>);
+        let (notes, events) = (Arc::new(Notes::default()), Events::new());
+        events.add(Arc::clone(&notes) as Arc<dyn EventSink>);
         Self {
-            said,
+            notes,
             cluster,
             // No datadir is configured: the servers report theirs.
             members: members(cluster)
@@ -209,15 +209,15 @@ impl<'a> Place<'a> {
     }
 
     /// Asserts that a message said why write-sets are no longer kept for the node.
-    fn was_told(&self, node: usize, reason: &str) {
+    fn was_warned(&self, node: usize, reason: &str) {
         let words = format!(
             "write-sets are no longer kept for {}: {reason}",
             self.members[node].name
         );
-        let said = self.said.0.lock().unwrap();
+        let notes = self.notes.0.lock().unwrap();
         assert!(
-            said.iter().any(|one| one.contains(&words)),
-            "{words}: {said:#?}"
+            notes.iter().any(|one| one.contains(&words)),
+            "{words}: {notes:#?}"
         );
     }
 
@@ -301,10 +301,10 @@ fn an_account_without_super(cluster: &EphemeralCluster, state: &Path) {
     };
     place.maintain(2, &plan, limits, &mut Doing(|| ())).unwrap();
     place.nothing_is_left();
-    let said = place.said.0.lock().unwrap();
+    let notes = place.notes.0.lock().unwrap();
     assert!(
-        said.iter().any(|one| one.contains("is not told to ask")),
-        "{said:#?}"
+        notes.iter().any(|one| one.contains("is not told to ask")),
+        "{notes:#?}"
     );
     root.exec("DROP USER plain@'%'").unwrap();
 }
@@ -333,8 +333,8 @@ fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Pat
     let name = &place.members[1].name;
     let says = |words: String| {
         wait_until(&words, || {
-            let said = place.said.0.lock().unwrap();
-            said.iter().any(|one| one.contains(&words))
+            let notes = place.notes.0.lock().unwrap();
+            notes.iter().any(|one| one.contains(&words))
         });
     };
     let error = std::thread::scope(|scope| {
@@ -450,9 +450,9 @@ fn a_holder_is_killed(cluster: &EphemeralCluster, state: &Path) {
     application.during(cluster, |application| {
         let place = Place::new(cluster, state);
         let plan = place.plan_for(Duration::from_secs(15), 1, Some(64 << 20));
-        let told = |words: &str| plan.warnings.iter().any(|warning| warning.contains(words));
+        let warns = |words: &str| plan.warnings.iter().any(|warning| warning.contains(words));
         assert!(
-            told("is away, 2 nodes are left: if one of them crashes"),
+            warns("is away, 2 nodes are left: if one of them crashes"),
             "{plan:?}"
         );
         let third = &cluster.nodes()[2];
@@ -532,8 +532,8 @@ fn a_machine_has_little_left(cluster: &EphemeralCluster, state: &Path) {
         keep_free: u64::MAX,
         ..LIMITS
     };
-    let told = [0, 2].map(|node| &cluster.nodes()[node]);
-    let work = &mut Until(&|| told.iter().all(|node| memory(node) == "0"));
+    let holders = [0, 2].map(|node| &cluster.nodes()[node]);
+    let work = &mut Until(&|| holders.iter().all(|node| memory(node) == "0"));
     let outcome = place.maintain(1, &plan, limits, work).unwrap();
     // Memory ran short; the hold did not run out.
     assert_eq!(outcome.given_up, None, "{outcome:?}");
@@ -573,7 +573,7 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
         let outcome = place.maintain(1, &plan, limits, &mut lost).unwrap();
         let reason = outcome.given_up.as_deref().unwrap_or_default();
         assert!(reason.contains("keeps write-sets from"), "{outcome:?}");
-        place.was_told(1, reason);
+        place.was_warned(1, reason);
         assert_eq!(outcome.proof.by, CameBy::Sst, "{outcome:?}");
         assert_eq!(outcome.work_failed.as_deref(), Some("it went wrong"));
         place.nothing_is_left();
@@ -591,7 +591,7 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
             text.contains("was not started, because it would take a full copy"),
             "{text}"
         );
-        place.was_told(
+        place.was_warned(
             1,
             "the time for it is over (2 s). It will need a full copy (SST) unless",
         );
@@ -772,7 +772,7 @@ fn a_provider_that_can_freeze_is_told_to() {
         let reason = outcome.given_up.as_deref().unwrap_or_default();
         let words = format!("has kept the {} bytes that were allowed", 2 << 20);
         assert!(reason.contains(&words), "{outcome:?}");
-        place.was_told(1, reason);
+        place.was_warned(1, reason);
         place.nothing_is_left();
     });
     // The disk is almost full: what is kept by then stays, and nobody writes.
@@ -786,8 +786,8 @@ fn a_provider_that_can_freeze_is_told_to() {
     let outcome = place.maintain(1, &plan, limits, &mut work).unwrap();
     assert_eq!(outcome.given_up, None, "{outcome:?}");
     assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
-    let said = format!("{:?}", place.said.0.lock().unwrap());
-    assert!(said.contains("bytes left on its disk"), "{said}");
+    let notes = format!("{:?}", place.notes.0.lock().unwrap());
+    assert!(notes.contains("bytes left on its disk"), "{notes}");
     place.nothing_is_left();
     nobody_watches_any_more(&Place::new(cluster, state), others);
 }

@@ -225,9 +225,9 @@ fn listed_twice(members: &[Member]) {
     let mut again = members[0].clone();
     "again".clone_into(&mut again.name);
     let view = look(&[members[0].clone(), again, members[2].clone()]);
-    let told = finding(&view, "these are one node");
-    assert_eq!(told.severity, Severity::Critical);
-    assert_eq!(told.nodes, [members[0].name.as_str(), "again"]);
+    let found = finding(&view, "these are one node");
+    assert_eq!(found.severity, Severity::Critical);
+    assert_eq!(found.nodes, [members[0].name.as_str(), "again"]);
     assert_eq!((view.quorum.synced, view.quorum.primary), (2, 2));
 }
 
@@ -248,9 +248,9 @@ fn ddl_takes_long(members: &[Member], node: &GaleraNode) {
         let view = look_until(members, "a long DDL statement", |view| {
             says(view, "a DDL statement has run for")
         });
-        let told = finding(&view, "a DDL statement has run for");
-        assert_eq!(told.severity, Severity::Critical);
-        assert!(told.text.contains(": ALTER TABLE shop.slow"), "{told:?}");
+        let found = finding(&view, "a DDL statement has run for");
+        assert_eq!(found.severity, Severity::Critical);
+        assert!(found.text.contains(": ALTER TABLE shop.slow"), "{found:?}");
     });
     connect(node).exec("DROP TABLE shop.slow").unwrap();
     look_until(members, "nothing runs any more", |view| {
@@ -266,8 +266,8 @@ fn without_pace(members: &[Member], node: &GaleraNode) {
         state.is_some_and(|state| state.role == Role::Donor && state.desync)
     });
     assert_eq!(view.quorum.synced, 2);
-    let told = finding(&view, "it was told not to keep pace (wsrep_desync=ON)");
-    assert_eq!(told.nodes, [view.nodes[1].name.clone()]);
+    let found = finding(&view, "it was told not to keep pace (wsrep_desync=ON)");
+    assert_eq!(found.nodes, [view.nodes[1].name.clone()]);
     node.query("SET GLOBAL wsrep_desync = OFF").unwrap();
     look_until(members, "it keeps pace", |view| view.quorum.synced == 3);
 }
@@ -404,11 +404,11 @@ fn stopped_in_turn(members: &[Member], cluster: &EphemeralCluster) {
     assert_ne!(insists, text);
     std::fs::write(&file, insists).unwrap();
     let view = look(members);
-    let told = finding(
+    let found = finding(
         &view,
         "says safe_to_bootstrap: 1, but the cluster runs: it must join",
     );
-    assert_eq!(told.nodes, [view.nodes[1].name.clone()]);
+    assert_eq!(found.nodes, [view.nodes[1].name.clone()]);
     std::fs::write(&file, text).unwrap();
     node(3).stop().unwrap();
     node(1).stop().unwrap();

@@ -70,12 +70,12 @@ pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure
             open_stream = Some(Arc::clone(&stream));
             let (set_source_result, reading) = (&set_source_result, &reading);
             scope.spawn(move || {
-                let fed = catch_unwind(AssertUnwindSafe(|| {
+                let report = catch_unwind(AssertUnwindSafe(|| {
                     source.feed(options, run, reading, &stream)
                 }));
-                let fed = fed.unwrap_or_else(|_panic| Err(DumpError::defect()));
-                let whole = fed.is_ok();
-                set_source_result(fed);
+                let report = report.unwrap_or_else(|_panic| Err(DumpError::defect()));
+                let whole = report.is_ok();
+                set_source_result(report);
                 // Before the stream ends: the target acts on the end as soon as it sees it.
                 stream.end(whole);
             });
@@ -108,12 +108,12 @@ fn finish(
     outcome.load = load;
     let mut kept = None;
     let source_error = match source_result {
-        Ok(fed) => {
-            kept = fed.kept;
-            outcome.snapshot = fed.snapshot;
-            outcome.held_seconds = fed.read.held.as_secs_f64();
-            outcome.snapshot_cost = fed.read.cost;
-            outcome.notes.extend(fed.notes);
+        Ok(report) => {
+            kept = report.kept;
+            outcome.snapshot = report.snapshot;
+            outcome.held_seconds = report.read.held.as_secs_f64();
+            outcome.snapshot_cost = report.read.cost;
+            outcome.notes.extend(report.notes);
             None
         }
         Err(error) => Some(error),

@@ -35,7 +35,7 @@ pub enum Domain {
     Time,
     /// Four digits.
     Year,
-    /// `BIT`.
+    /// `BIT`, of 1 to 64 bits.
     Bits,
     /// Binary strings.
     Bytes,
@@ -77,16 +77,16 @@ impl LiteralColumn {
     /// Why they cannot be.
     pub fn of(column: &Column, charset: &str) -> Result<Self, String> {
         // The server sends JSON as utf8mb4, whatever it calls the character set.
-        let own = match column.data_type.as_str() {
+        let column_charset = match column.data_type.as_str() {
             "json" => "utf8mb4",
             _ => column.charset.as_deref().unwrap_or_default(),
         };
-        let same = own.is_empty()
+        let same = column_charset.is_empty()
             || charset == "binary"
-            || charset == own
-            || (is_utf8(charset) && is_utf8(own));
+            || charset == column_charset
+            || (is_utf8(charset) && is_utf8(column_charset));
         // The name comes from a file and becomes part of a statement.
-        for name in [charset, own] {
+        for name in [charset, column_charset] {
             if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
                 return Err(format!("{name:?} is not a character set"));
             }
@@ -114,14 +114,14 @@ impl LiteralColumn {
             "inet6" => (Domain::Inet6, CellKind::Bytes),
             "json" => (Domain::Text, CellKind::Json),
             // In a wide character set a blank is more than one byte.
-            "char" if !(is_wide(own) && same) => (Domain::Text, CellKind::Blanks),
+            "char" if !(is_wide(column_charset) && same) => (Domain::Text, CellKind::Blanks),
             _ => (Domain::Text, CellKind::Bytes),
         };
         Ok(Self {
             name: column.name.clone(),
             domain,
             kind,
-            own_charset: own.to_owned(),
+            own_charset: column_charset.to_owned(),
             convert_to: (!same).then(|| charset.to_owned()),
             members: members(&column.type_text),
             is_set: column.data_type == "set",

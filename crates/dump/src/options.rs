@@ -58,7 +58,7 @@ pub struct DumpOptions {
     pub out: PathBuf,
     /// The repository that the dump goes into, in place of `out`. For [`DumpFormat::Refloat`] only.
     pub repository: Option<IntoRepository>,
-    /// Format of the dump.
+    /// What is written: a folder of Refloat, or one file of SQL.
     pub format: DumpFormat,
     /// Search MySQL's JSON columns for values of types that text cannot carry, and note them.
     pub json_types: bool,

@@ -36,7 +36,7 @@ pub struct IntoRepository {
 /// What a dump in a repository records about its server and itself. It is not encrypted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct About {
-    /// [`KIND`].
+    /// Always [`KIND`]: it is no backup of files.
     pub kind: String,
     /// The format of these fields.
     pub format: u32,

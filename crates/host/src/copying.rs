@@ -152,10 +152,10 @@ mod tests {
             total: None,
         };
         // The tests of refloat run from a file with such a name.
-        let (gone, own) = (copying(u32::MAX), copying(std::process::id()));
+        let (gone, running) = (copying(u32::MAX), copying(std::process::id()));
         let secret = above.path().join("secret");
         std::fs::write(&secret, gone.to_text()).unwrap();
-        std::fs::write(&inside, own.to_text()).unwrap();
+        std::fs::write(&inside, running.to_text()).unwrap();
         std::fs::write(&beside, gone.to_text()).unwrap();
         Copying::remove_left(&datadir);
         assert!(inside.exists() && !beside.exists());
@@ -189,13 +189,13 @@ mod tests {
         std::fs::write(path, gone.to_text()).unwrap();
         assert_eq!(look(), None);
         // This test's binary counts as refloat: its name begins with it.
-        let own = Copying {
+        let record = Copying {
             process: std::process::id(),
             total: None,
             ..copying
         };
-        std::fs::write(path, own.to_text()).unwrap();
-        assert_eq!(look(), Some(own));
+        std::fs::write(path, record.to_text()).unwrap();
+        assert_eq!(look(), Some(record));
         assert_eq!(Copying::parse("half a fil"), None);
     }
 }

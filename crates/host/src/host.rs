@@ -309,9 +309,12 @@ mod tests {
         let port = server.local_addr().unwrap().port();
         // A connection has a port too, but does not listen on it.
         let client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let own = client.local_addr().unwrap().port();
+        let client_port = client.local_addr().unwrap().port();
         let ports = Host::Local.listening();
-        assert!(ports.contains(&port) && !ports.contains(&own), "{ports:?}");
+        assert!(
+            ports.contains(&port) && !ports.contains(&client_port),
+            "{ports:?}"
+        );
         let server6 = std::net::TcpListener::bind("[::1]:0");
         if let Ok(server6) = server6 {
             let port = server6.local_addr().unwrap().port();

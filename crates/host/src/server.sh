@@ -1,9 +1,10 @@
-# Finds the process of a node's server, and the option files that it reads: `pid` (empty: it does not run), `file`, and as parameters what makes
-# my_print_defaults read the same. Before it stand assignments of: datadir, defaults. Scripts go on behind it.
+# Finds the process of a node's server, and the option files that it reads: `pid` (empty: it does
+# not run), `file`, and as parameters what makes my_print_defaults read the same. Before it stand
+# assignments of: datadir, defaults. Scripts go on behind it.
 LC_ALL=C
 export LC_ALL
 PATH=$PATH:/usr/sbin:/sbin:/usr/bin:/bin
-# The server's process works in its data directory. Scripts that it has started do too, and have a role.
+# The server's process works in its data directory. So do scripts that it started; they have a role.
 real=$(readlink -f -- "$datadir" 2>/dev/null)
 pid=
 for cwd in $(find /proc -maxdepth 2 -path '/proc/[0-9]*/cwd' -lname "$real" 2>/dev/null); do

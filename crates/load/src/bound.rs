@@ -16,7 +16,7 @@ pub struct Watch {
     probe: Option<ServerProbe>,
     started: Instant,
     server: Option<Usage>,
-    own: Option<Usage>,
+    usage: Option<Usage>,
     reader: Option<Usage>,
     lock_wait: f64,
 }
@@ -29,7 +29,7 @@ impl Watch {
             probe,
             started: Instant::now(),
             server: probe.and_then(|probe| probe.usage()),
-            own: own_usage(),
+            usage: own_usage(),
             reader: thread_usage(),
             lock_wait: lock_wait(conn),
         }
@@ -40,10 +40,10 @@ impl Watch {
     pub fn verdict(&self, conn: &mut Connection) -> Option<String> {
         let wall = self.started.elapsed().as_secs_f64();
         let server = self.probe.and_then(|probe| probe.usage()).zip(self.server);
-        let own = own_usage()?;
+        let usage = own_usage()?;
         let server_cpu = server.map(|(now, then)| now.cpu_seconds - then.cpu_seconds);
         let reader = thread_usage().zip(self.reader);
-        let client_cpu = own.cpu_seconds - self.own?.cpu_seconds;
+        let client_cpu = usage.cpu_seconds - self.usage?.cpu_seconds;
         let (waiting_for_source, waiting_for_server) = self.ctx.waits();
         let cores = Machine::here()?.cores as f64;
         let figures = Figures {

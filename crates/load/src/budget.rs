@@ -138,8 +138,8 @@ mod tests {
             let server = ConnectOptions::unix(Path::new("/nowhere"), "root");
             let mut options = LoadOptions::new(source, server);
             (options.threads, options.max_memory) = (8, 224 << 20);
-            let opened = OpenSource::open(&options, &Cancel::new(), |_| {}).unwrap();
-            Budget::of(&options, &opened, Vendor::MariaDb, None)
+            let open_source = OpenSource::open(&options, &Cancel::new(), |_| {}).unwrap();
+            Budget::of(&options, &open_source, Vendor::MariaDb, None)
         };
         let (here, there) = (of(&dump), of(&root.join("dump.sql")));
         let less = here.limits.memory - there.limits.memory;

@@ -142,8 +142,8 @@ impl Choice {
         }
         let words: Vec<Token> = tokens(text, mode).code().collect();
         let key = |name: &ObjectName| {
-            let own = name.database.as_deref().map(shown);
-            let database = own
+            let qualifier = name.database.as_deref().map(shown);
+            let database = qualifier
                 .or_else(|| database.map(str::to_owned))
                 .unwrap_or_default();
             (database, shown(&name.name))

@@ -25,7 +25,7 @@ pub trait ValueSink {
     fn row_start(&mut self);
     /// Completes a row; the sink may send now.
     fn row_end(&mut self) -> Result<(), FlushError>;
-    /// A `NULL`.
+    /// `NULL`, which every form can express.
     fn null(&mut self);
     /// A `DEFAULT`; returns `false` if this form cannot express it.
     fn default(&mut self) -> bool;

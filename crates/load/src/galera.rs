@@ -79,8 +79,8 @@ impl Replicated {
         let galera = &options.galera;
         // Behind a load balancer it is unknown which node answers.
         let write_set = node.write_set(galera, options.chunk_bytes);
-        let own = (!galera.through_proxy).then_some(&options.target);
-        let own_first = own.is_some();
+        let target = (!galera.through_proxy).then_some(&options.target);
+        let own_first = target.is_some();
         let rule = Rule {
             max_paused: galera.share(),
             bytes: (
@@ -101,7 +101,8 @@ impl Replicated {
                 galera.others.len() + 1
             ));
         }
-        let nodes: Vec<ConnectOptions> = own.into_iter().chain(&galera.others).cloned().collect();
+        let nodes: Vec<ConnectOptions> =
+            target.into_iter().chain(&galera.others).cloned().collect();
         Some(Self {
             write_set,
             pace: Pace::start(&nodes, own_first, rule, events),

@@ -425,8 +425,8 @@ fn prepare_control(control: &mut Connection, settings: &SettingsPlan) -> Result<
 fn own_connection_id(options: &LoadOptions, control: &Connection) -> u64 {
     let server = control.server();
     // Connection ids mean nothing behind a proxy that pools connections.
-    let own = server.greeted_id == server.connection_id && !options.galera.through_proxy;
-    if own { server.connection_id } else { 0 }
+    let is_direct = server.greeted_id == server.connection_id && !options.galera.through_proxy;
+    if is_direct { server.connection_id } else { 0 }
 }
 
 /// When the server started. Behind a proxy, any server may answer.

@@ -15,21 +15,21 @@ use super::error::LoadError;
 /// Kinds of objects other than tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
-    /// A view.
+    /// Listed among the tables, with its type.
     View,
-    /// A sequence (MariaDB).
+    /// Listed among the tables, too (MariaDB).
     Sequence,
-    /// A trigger.
+    /// Listed by the database of its table.
     Trigger,
-    /// A function.
+    /// A routine that returns a value; loadable functions belong to no database.
     Function,
-    /// A procedure.
+    /// A routine for `CALL`.
     Procedure,
     /// The specification of a package (MariaDB).
     Package,
     /// The body of a package (MariaDB).
     PackageBody,
-    /// An event.
+    /// What the event scheduler runs.
     Event,
 }
 

@@ -333,7 +333,7 @@ impl Session {
     /// The `SET` that resets those of the variables that this state lacks.
     fn defaults_beside<'a>(&self, names: impl Iterator<Item = &'a str>) -> Option<String> {
         let parts: Vec<String> = names
-            .filter(|name| !self.variables.iter().any(|own| own.name == *name))
+            .filter(|name| !self.variables.iter().any(|known| known.name == *name))
             .map(|name| format!("SESSION `{name}` = DEFAULT"))
             .collect();
         (!parts.is_empty()).then(|| format!("SET {}", parts.join(", ")))

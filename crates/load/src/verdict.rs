@@ -29,7 +29,7 @@ pub enum Fate {
     Kept,
     /// It is left out together with the table, database or schema that it belongs to.
     Silent,
-    /// It is refused.
+    /// It must not run, for this reason.
     Refused(Reason),
 }
 
@@ -237,16 +237,16 @@ impl Facts<'_> {
 
     /// Whether a table, view or sequence is chosen; never one of Refloat's own.
     fn wants(&self, name: &ObjectName) -> bool {
-        let own = name.database.as_deref().map(shown);
-        let database = own.as_deref().or(self.database).unwrap_or_default();
+        let qualifier = name.database.as_deref().map(shown);
+        let database = qualifier.as_deref().or(self.database).unwrap_or_default();
         self.choice.wants(database, &shown(&name.name))
     }
 
     /// Whether a routine or event is chosen, which it is only with its whole database.
     fn chooses_database_of(&self, name: &ObjectName) -> bool {
-        let own = name.database.as_deref().map(shown);
+        let qualifier = name.database.as_deref().map(shown);
         self.choice
-            .has_all_of(own.as_deref().or(self.database).unwrap_or_default())
+            .has_all_of(qualifier.as_deref().or(self.database).unwrap_or_default())
     }
 
     /// Whether everything that a statement is about is in databases that are left out.

@@ -562,7 +562,11 @@ fn punch_gaps(file: &File, entry: &FileEntry) -> io::Result<()> {
 
 /// Whether a server has worked in a prepared folder since, so that the recorded state is obsolete.
 fn was_used(folder: &Path, state: &Path) -> bool {
-    let time = |path: &Path| fs::metadata(path).and_then(|own| own.modified()).ok();
+    let time = |path: &Path| {
+        fs::metadata(path)
+            .and_then(|metadata| metadata.modified())
+            .ok()
+    };
     let Some(written) = time(state) else {
         return false;
     };

@@ -139,8 +139,8 @@ impl Held {
     /// removes what leads elsewhere. The folder itself comes first: from then on, nobody else can
     /// change what is in it.
     pub fn take_back(&self) -> io::Result<()> {
-        let own = (rustix::process::geteuid(), rustix::process::getegid());
-        fchown(self, Some(own.0), Some(own.1))?;
+        let account = (rustix::process::geteuid(), rustix::process::getegid());
+        fchown(self, Some(account.0), Some(account.1))?;
         fchmod(self, Mode::from(FOLDER_MODE))?;
         for (name, kind) in self.entries()? {
             if kind == FileType::Directory {
@@ -151,7 +151,7 @@ impl Held {
             match file.transpose()? {
                 // A file with a second name may also be elsewhere.
                 Some(file) if fstat(&file)?.st_nlink == 1 => {
-                    fchown(&file, Some(own.0), Some(own.1))?;
+                    fchown(&file, Some(account.0), Some(account.1))?;
                     fchmod(&file, Mode::from(OWN))?;
                 }
                 _ => unlinkat(self, &name, AtFlags::empty())?,

@@ -52,7 +52,7 @@ fn unquoted(value: &str) -> &str {
 /// can put a library into it or replace the folder.
 fn is_safe(value: &str) -> bool {
     let folder = Path::new(value);
-    let own = rustix::process::geteuid().as_raw();
+    let account = rustix::process::geteuid().as_raw();
     // Taken literally: the tool may resolve links and `..` differently.
     folder.canonicalize().is_ok_and(|real| {
         real == folder.components().as_path()
@@ -60,7 +60,7 @@ fn is_safe(value: &str) -> bool {
             && real.ancestors().all(|path| {
                 fs::metadata(path).is_ok_and(|found| {
                     let (uid, mode) = (found.uid(), found.mode());
-                    (uid == 0 || uid == own) && mode & 0o022 == 0
+                    (uid == 0 || uid == account) && mode & 0o022 == 0
                 })
             })
     })

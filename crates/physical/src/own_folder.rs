@@ -63,7 +63,7 @@ impl OwnFolder {
         let Ok(all) = fs::read_dir(above) else {
             return;
         };
-        let own = rustix::process::geteuid();
+        let account = rustix::process::geteuid();
         for entry in all.flatten() {
             let path = entry.path();
             // In a folder that is open to everybody, others may have created something of this
@@ -71,7 +71,9 @@ impl OwnFolder {
             // may enter it.
             let is_folder = entry.metadata().is_ok_and(|found| {
                 let is_closed = found.mode() & 0o777 == FOLDER_MODE;
-                found.is_dir() && is_closed && (own.is_root() || found.uid() == own.as_raw())
+                found.is_dir()
+                    && is_closed
+                    && (account.is_root() || found.uid() == account.as_raw())
             });
             if !is_folder || !is_own(&entry.file_name().to_string_lossy(), prefix) {
                 continue;

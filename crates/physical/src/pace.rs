@@ -98,13 +98,13 @@ pub struct Calm {
     conn: Connection,
     before: Health,
     /// Statements of the copy itself.
-    own: u64,
+    of_copy: u64,
 }
 
 impl Calm {
-    /// Checks the server for a quarter of a second. `own` is the number of connections of the copy
-    /// itself that will have a running statement.
-    pub fn look(connect: &ConnectOptions, own: usize) -> Result<Self, PhysicalError> {
+    /// Checks the server for a quarter of a second. `of_copy` is the number of connections of the
+    /// copy itself that will have a running statement.
+    pub fn look(connect: &ConnectOptions, of_copy: usize) -> Result<Self, PhysicalError> {
         let mut conn = Connection::connect(connect)
             .map_err(PhysicalError::server("connecting to the server"))?;
         let mut before = Health::default();
@@ -118,7 +118,7 @@ impl Calm {
         Ok(Self {
             conn,
             before,
-            own: own as u64,
+            of_copy: of_copy as u64,
         })
     }
 }
@@ -253,7 +253,7 @@ impl Watch {
         mut hurries: impl FnMut(&mut Connection) -> bool,
     ) {
         let (mut conn, before) = match calm {
-            Some(calm) => (calm.conn, Some((calm.before, calm.own))),
+            Some(calm) => (calm.conn, Some((calm.before, calm.of_copy))),
             None => match Connection::connect(connect) {
                 Ok(conn) => (conn, None),
                 Err(error) => return self.gives_up(&error),
@@ -263,12 +263,12 @@ impl Watch {
         // Lets it note the server's position at the beginning.
         hurries(&mut conn);
         while !self.ends.is_cancelled() {
-            if let Some((before, own)) = &before {
+            if let Some((before, of_copy)) = &before {
                 let mut now = match Health::look(&mut conn) {
                     Ok(now) => now,
                     Err(error) => return self.gives_up(&error),
                 };
-                now.running = now.running.saturating_sub(*own);
+                now.running = now.running.saturating_sub(*of_copy);
                 let so_far = self.shared.passed.load(Ordering::Relaxed);
                 let seconds = since.elapsed().as_secs_f64().max(0.001);
                 let speed = ((so_far - passed) as f64 / seconds) as u64;

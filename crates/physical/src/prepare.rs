@@ -34,14 +34,14 @@ pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalE
         return Ok(about.tool.clone());
     }
     let tool = find(&Host::Local, about.tool_kind(), program)?;
-    let (own, its) = (tool.version, about.tool.version);
+    let (version, its) = (tool.version, about.tool.version);
     let mut against = tool_bugs::for_prepare(&tool);
-    if (own.0, own.1) != (its.0, its.1) || own < its {
+    if (version.0, version.1) != (its.0, its.1) || version < its {
         let name = tool.kind.program();
         against.push(
             Refusal::new(format!(
                 "{name} is {} here, but the backup was made with {}",
-                text(own),
+                text(version),
                 text(its)
             ))
             .hint(format!(
@@ -63,15 +63,15 @@ pub fn no_server_for(about: &About) -> Option<Refusal> {
     if about.tool_kind() != ToolKind::Clone {
         return None;
     }
-    let (own, output) = version_of(&Host::Local, Path::new("mysqld"), "").ok()?;
+    let (version, output) = version_of(&Host::Local, Path::new("mysqld"), "").ok()?;
     let its = version_in(&about.server.version)?;
     // MariaDB has a program of this name, too.
-    if output.contains("MariaDB") || (own.0, own.1) == (its.0, its.1) && own >= its {
+    if output.contains("MariaDB") || (version.0, version.1) == (its.0, its.1) && version >= its {
         return None;
     }
     let refusal = Refusal::new(format!(
         "mysqld is {} here, but the backup is of MySQL {}",
-        text(own),
+        text(version),
         text(its)
     ));
     Some(refusal.hint(

@@ -247,7 +247,7 @@ impl Candidate {
             "--max-connections=2000".to_owned(),
             "--skip-grant-tables".to_owned(),
         ];
-        let own: &[&str] = if is_mysql(&self.about.server) {
+        let of_vendor: &[&str] = if is_mysql(&self.about.server) {
             &[
                 "--skip-replica-start",
                 "--secure-file-priv=NULL",
@@ -257,7 +257,7 @@ impl Candidate {
         } else {
             &["--skip-slave-start"]
         };
-        flags.extend(own.iter().map(|flag| (*flag).to_owned()));
+        flags.extend(of_vendor.iter().map(|flag| (*flag).to_owned()));
         let settings = &self.about.server.settings;
         for name in SETTINGS {
             if let Some(value) = settings.get(name) {
@@ -333,15 +333,15 @@ fn closed(folder: &Path) -> Option<PathBuf> {
     let (uid, gid) = account().filter(|_| rustix::process::geteuid().is_root())?;
     let folder = fs::canonicalize(folder).ok()?;
     let is_closed = |path: &&Path| {
-        fs::metadata(path).is_ok_and(|own| {
-            let bit = if own.uid() == uid {
+        fs::metadata(path).is_ok_and(|metadata| {
+            let bit = if metadata.uid() == uid {
                 0o100
-            } else if own.gid() == gid {
+            } else if metadata.gid() == gid {
                 0o010
             } else {
                 0o001
             };
-            own.mode() & bit == 0
+            metadata.mode() & bit == 0
         })
     };
     folder.ancestors().find(is_closed).map(Path::to_path_buf)
@@ -360,9 +360,9 @@ fn server_for(about: &About, program: Option<&Path>) -> Result<PathBuf, Physical
         text(its)
     );
     let program = program.map_or_else(|| PathBuf::from(name), Path::to_path_buf);
-    let (own, output) = version_of(&Host::Local, &program, &hint)?;
+    let (version, output) = version_of(&Host::Local, &program, &hint)?;
     let is_mariadb = output.contains("MariaDB");
-    if is_mariadb == (vendor == Vendor::MariaDb) && fits(own, its) {
+    if is_mariadb == (vendor == Vendor::MariaDb) && fits(version, its) {
         return Ok(program);
     }
     let found = if is_mariadb {
@@ -374,7 +374,7 @@ fn server_for(about: &About, program: Option<&Path>) -> Result<PathBuf, Physical
         Refusal::new(format!(
             "{} is {found} {}, but the backup is of {vendor} {}",
             program.display(),
-            text(own),
+            text(version),
             text(its)
         ))
         .hint(hint),
@@ -382,8 +382,8 @@ fn server_for(about: &About, program: Option<&Path>) -> Result<PathBuf, Physical
 }
 
 /// Whether a server can start with the files of one with the other version.
-fn fits(own: Version, its: Version) -> bool {
-    (own.0, own.1) == (its.0, its.1) && own >= its
+fn fits(version: Version, its: Version) -> bool {
+    (version.0, version.1) == (its.0, its.1) && version >= its
 }
 
 fn is_mysql(server: &ServerFacts) -> bool {

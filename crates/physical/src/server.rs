@@ -219,9 +219,9 @@ pub fn elsewhere(host: &Host, server: &Server) -> Result<Option<String>, Physica
     let file = folder.join(file);
     let written = host.read(&file).ok().flatten();
     let written = written.and_then(|text| text.trim().parse::<u32>().ok());
-    if let Some(own) = written.filter(|own| *own != pid) {
+    if let Some(recorded) = written.filter(|recorded| *recorded != pid) {
         return Ok(Some(format!(
-            "the server is process {own}, but another one, process {pid}, is running in {}",
+            "the server is process {recorded}, but another one, process {pid}, is running in {}",
             folder.display()
         )));
     }

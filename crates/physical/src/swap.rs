@@ -77,8 +77,8 @@ impl Place {
             Err(error) => return Err(PhysicalError::file(path, "finding the directory")(error)),
         };
         let look = || -> io::Result<Self> {
-            let own = fs::metadata(&real)?;
-            if !own.is_dir() {
+            let metadata = fs::metadata(&real)?;
+            if !metadata.is_dir() {
                 return Err(io::ErrorKind::NotADirectory.into());
             }
             let mut is_empty = true;
@@ -89,11 +89,11 @@ impl Place {
             }
             let parent = real.parent().unwrap_or(Path::new("/"));
             let is_mount = real.parent().is_none()
-                || fs::metadata(parent)?.dev() != own.dev()
+                || fs::metadata(parent)?.dev() != metadata.dev()
                 || is_mount_root(&real)?;
             let writable = rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).is_ok();
             // A directory that was just made, or mounted, is root's; a server's is not.
-            let owner = Some((own.uid(), own.gid())).filter(|(uid, _)| *uid != 0);
+            let owner = Some((metadata.uid(), metadata.gid())).filter(|(uid, _)| *uid != 0);
             Ok(Self {
                 path: real.clone(),
                 exists: true,
@@ -101,7 +101,7 @@ impl Place {
                 is_fixed: is_mount || !writable,
                 is_served: false,
                 owner: owner.or_else(account),
-                mode: own.mode() & 0o777,
+                mode: metadata.mode() & 0o777,
             })
         };
         look().map_err(PhysicalError::file(path, "looking at the directory"))
@@ -220,9 +220,9 @@ impl Place {
         };
         let failed = |doing| PhysicalError::file(&self.path, doing);
         let all = names(&self.path, wanted).map_err(failed("listing the directory"))?;
-        let own = Held::open(&self.path).map_err(failed("opening the directory"))?;
+        let held = Held::open(&self.path).map_err(failed("opening the directory"))?;
         for name in all {
-            folder.copy_from(&own, &name).map_err(PhysicalError::file(
+            folder.copy_from(&held, &name).map_err(PhysicalError::file(
                 self.path.join(&name),
                 "keeping this server's own file",
             ))?;

@@ -233,11 +233,11 @@ enum Seen {
 /// Whether the server of this data directory answers.
 fn look_at(check: &ConnectOptions, folder: &Path) -> Result<Seen, refloat_wire::Error> {
     let mut conn = Connection::connect(check)?;
-    let own = conn.identity();
-    if probe::Place::of_data(own).is_none_or(|its| Some(its) != probe::Place::of(folder)) {
+    let identity = conn.identity();
+    if probe::Place::of_data(identity).is_none_or(|its| Some(its) != probe::Place::of(folder)) {
         return Ok(Seen::Another(format!(
             "{} on {}",
-            own.datadir, own.hostname
+            identity.datadir, identity.hostname
         )));
     }
     let state = conn.query("SHOW GLOBAL STATUS LIKE 'wsrep_local_state_comment'")?;

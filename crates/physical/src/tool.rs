@@ -78,19 +78,21 @@ impl Tool {
     /// The objections to copying this server with it.
     pub(crate) fn objections(&self, server: &ServerInfo) -> Vec<Refusal> {
         let mut against = Vec::new();
-        let (own, its) = (self.version, server.version);
+        let (version, its) = (self.version, server.version);
         let name = self.kind.program();
         let fits = match self.kind {
-            ToolKind::MariadbBackup => (own.0, own.1) == (its.0, its.1) && own.2 >= its.2,
+            ToolKind::MariadbBackup => {
+                (version.0, version.1) == (its.0, its.1) && version.2 >= its.2
+            }
             // XtraBackup 8.4.0-1 copies MySQL 8.4: the series, and nothing newer than itself.
-            ToolKind::Xtrabackup => (own.0, own.1) == (its.0, its.1),
+            ToolKind::Xtrabackup => (version.0, version.1) == (its.0, its.1),
             ToolKind::Clone => true,
         };
         if !fits {
             against.push(
                 Refusal::new(format!(
                     "{name} is {}, but the server is {}",
-                    text(own),
+                    text(version),
                     text(its)
                 ))
                 .hint(format!(
@@ -104,19 +106,19 @@ impl Tool {
 
     /// What the user should know of this version.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let own = self.version;
+        let version = self.version;
         let is_old = match LOCKS_SINCE
             .iter()
-            .find(|since| (since.0, since.1) == (own.0, own.1))
+            .find(|since| (since.0, since.1) == (version.0, version.1))
         {
-            Some(since) => own < *since,
+            Some(since) => version < *since,
             // All of 11.3.
-            None => own < (11, 4, 0),
+            None => version < (11, 4, 0),
         };
         if self.kind == ToolKind::MariadbBackup && is_old {
             vec![format!(
                 "mariadb-backup {} can make unusable backups if definitions change meanwhile: update it",
-                text(own)
+                text(version)
             )]
         } else {
             Vec::new()
@@ -152,16 +154,16 @@ mod tests {
             peer: String::new(),
             auth_plugin: String::new(),
         };
-        for (own, its, fits) in [
+        for (of_tool, its, fits) in [
             ((10, 11, 19), (10, 11, 19), true),
             ((10, 11, 20), (10, 11, 19), true),
             ((10, 11, 18), (10, 11, 19), false),
             ((11, 8, 1), (10, 11, 19), false),
         ] {
-            let against = tool(own).objections(&server(its));
-            assert_eq!(against.is_empty(), fits, "{own:?} {its:?}");
+            let against = tool(of_tool).objections(&server(its));
+            assert_eq!(against.is_empty(), fits, "{of_tool:?} {its:?}");
         }
-        for (own, warned) in [
+        for (of_tool, warned) in [
             ((10, 11, 7), true),
             ((10, 11, 8), false),
             ((11, 3, 9), true),
@@ -170,7 +172,7 @@ mod tests {
             ((11, 8, 0), false),
             ((10, 6, 20), true),
         ] {
-            assert_eq!(!tool(own).warnings().is_empty(), warned, "{own:?}");
+            assert_eq!(!tool(of_tool).warnings().is_empty(), warned, "{of_tool:?}");
         }
     }
 }

@@ -155,12 +155,12 @@ fn refusals(tool: &Tool, does: impl Fn(Work) -> bool) -> Vec<Refusal> {
 
 impl Bug {
     fn refusal(&self, tool: &Tool) -> Refusal {
-        let (name, own) = (tool.kind.program(), tool.version);
+        let (name, affected) = (tool.kind.program(), tool.version);
         let mended = self.versions.iter().map(|(_, mended)| *mended);
         let mut mended = mended.filter(|version| version.2 != NEVER);
         let same = mended
             .clone()
-            .find(|version| version.0 == own.0 && version.1 == own.1);
+            .find(|version| version.0 == affected.0 && version.1 == affected.1);
         let hint = match (same, mended.next_back()) {
             (Some(version), _) => format!(
                 "Install {name} {} or later of its series; the server need not be updated.",
@@ -173,7 +173,7 @@ impl Bug {
         };
         Refusal::new(format!(
             "{name} {} must not be used here, because of {}: {}",
-            text(own),
+            text(affected),
             self.number,
             self.breaks
         ))

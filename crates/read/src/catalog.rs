@@ -80,8 +80,8 @@ pub fn list(conn: &mut Connection, options: &ReadOptions) -> Result<Vec<Database
         };
         let (names, kinds) = (texts(&found, 0)?, texts(&found, 1)?);
         for (name, kind) in names.into_iter().zip(kinds) {
-            let own = is_own_table(&database.name, &name) && !theirs.contains(&name);
-            if own || !asked_table(options, &database.name, &name) {
+            let is_own = is_own_table(&database.name, &name) && !theirs.contains(&name);
+            if is_own || !asked_table(options, &database.name, &name) {
                 continue;
             }
             // A file that belongs to no table, for example left by a killed `ALTER`. MySQL 8.0 and
@@ -201,15 +201,15 @@ pub fn notes_on_own_tables(
         let theirs = namesakes(conn, &database.name).map_err(failed)?;
         let query = format!("SHOW TABLES FROM {}", quote_ident(&database.name));
         let found = texts(&conn.query(query).map_err(failed)?, 0)?;
-        let own = found
+        let own_tables = found
             .iter()
             .filter(|name| is_own_table(&database.name, name) && !theirs.contains(*name));
-        let own: Vec<&str> = own.map(String::as_str).collect();
-        if !own.is_empty() {
+        let own_tables: Vec<&str> = own_tables.map(String::as_str).collect();
+        if !own_tables.is_empty() {
             notes.push(format!(
                 "database {}: left out are Refloat's own tables ({})",
                 database.name,
-                own.join(", ")
+                own_tables.join(", ")
             ));
         }
     }

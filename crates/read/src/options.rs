@@ -29,13 +29,13 @@ pub enum Consistency {
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Views.
+    /// Views of the databases that are read.
     Views,
     /// Functions, procedures, packages and libraries.
     Routines,
-    /// Triggers.
+    /// Triggers of the tables that are read.
     Triggers,
-    /// Events.
+    /// What the event scheduler runs.
     Events,
 }
 

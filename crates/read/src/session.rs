@@ -71,11 +71,11 @@ fn prepare(conn: &mut Connection, patience: Duration) -> Result<(), Error> {
         "{COMMON}, SESSION lock_wait_timeout = {}",
         lock_wait(patience)
     ))?;
-    let own = match conn.server().vendor {
+    let assignments = match conn.server().vendor {
         Vendor::MySql => MYSQL,
         Vendor::MariaDb => MARIADB,
     };
-    for assignment in own {
+    for assignment in assignments {
         match conn.exec(format!("SET SESSION {assignment}")) {
             Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => {}
             // If the query cache was off at startup, a session cannot set it, and need not.

@@ -35,8 +35,8 @@ use physical_hints::{of_physical, of_repository, of_storage};
 /// The exit code and the hints for `error`.
 fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
     for cause in error.chain() {
-        if let Some(own) = cause.downcast_ref::<ProgramError>() {
-            return (own.exit, own.hints.clone());
+        if let Some(program) = cause.downcast_ref::<ProgramError>() {
+            return (program.exit, program.hints.clone());
         }
         if let Some(io) = cause.downcast_ref::<std::io::Error>()
             && io.kind() == std::io::ErrorKind::BrokenPipe
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stopped_it_is_said_once() {
+    fn who_stopped_it_is_named_once() {
         let load = || LoadError::Interrupted("interrupted".to_owned());
         for error in [
             anyhow::Error::new(load()),

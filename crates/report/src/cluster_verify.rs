@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_node_is_told_of() {
+    fn every_node_is_reported() {
         let node = |name: &str, same, differ: &[&str], reason: Option<&str>| NodeVerdict {
             name: name.to_owned(),
             same,

@@ -103,11 +103,11 @@ pub fn import(
     cancel: &Cancel,
     passed: impl Fn(u64),
 ) -> Result<Imported, RepositoryError> {
-    let own = described(storage)?;
+    let description = described(storage)?;
     let mut there = storage.list("")?.into_iter();
     // An import that was killed before it made the repository leaves only wrapped keys.
     let foreign = there.find(|object| !object.name.starts_with(keys::PREFIX));
-    if let (None, Some(object)) = (&own, foreign) {
+    if let (None, Some(object)) = (&description, foreign) {
         return Err(RepositoryError::Occupied {
             url: storage.url().to_owned(),
             found: object.name,
@@ -119,8 +119,8 @@ pub fn import(
         presence,
         storage,
         there: sizes(storage)?,
-        is_new: own.is_none(),
-        own,
+        is_new: description.is_none(),
+        description,
         small: BTreeMap::new(),
         small_bytes: 0,
         open: HashMap::new(),
@@ -146,7 +146,7 @@ struct Import<'a> {
     presence: Presence,
     storage: &'a Arc<dyn Storage>,
     /// The description of the repository. `None`: the repository has yet to be created.
-    own: Option<Vec<u8>>,
+    description: Option<Vec<u8>>,
     is_new: bool,
     /// Packs that the storage has, with their sizes.
     there: HashMap<String, u64>,
@@ -273,10 +273,12 @@ impl Import<'_> {
     /// Refuses a stream that could not be read here: blocks are copied unchanged.
     fn fits(&self, description: &[u8]) -> Result<(), RepositoryError> {
         let theirs = key_check("the stream", description)?;
-        let Some(own) = &self.own else { return Ok(()) };
+        let Some(standing) = &self.description else {
+            return Ok(());
+        };
         let url = self.storage.url();
-        let detail = match (key_check(url, own)?, theirs) {
-            (own, theirs) if own == theirs => return Ok(()),
+        let detail = match (key_check(url, standing)?, theirs) {
+            (ours, theirs) if ours == theirs => return Ok(()),
             (None, Some(_)) => "is not encrypted, but what comes is",
             (Some(_), None) => "is encrypted, but what comes is not",
             _ => "is encrypted with another key than what comes",
@@ -290,7 +292,7 @@ impl Import<'_> {
     /// Creates the repository, unless there is one. This comes before all packs, so an import that
     /// is killed leaves a repository in which the next one resumes.
     fn make(&mut self, description: &[u8]) -> Result<(), RepositoryError> {
-        if self.own.is_some() {
+        if self.description.is_some() {
             return Ok(());
         }
         let keys = self.small.iter();
@@ -308,7 +310,7 @@ impl Import<'_> {
             }
         }
         write_whole(&**self.storage, DESCRIPTION, description, Existing::Keep)?;
-        self.own = Some(description.to_vec());
+        self.description = Some(description.to_vec());
         Ok(())
     }
 

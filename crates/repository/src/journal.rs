@@ -417,7 +417,7 @@ impl JournalReader {
             None => match self.pieces.pop_front() {
                 Some(piece) => match self.open(piece) {
                     Err(error) if is_gone(&error) && self.find_others()? => return Ok(true),
-                    opened => opened?,
+                    result => result?,
                 },
                 None => return Ok(false),
             },

@@ -57,7 +57,7 @@ struct State {
     /// Packs that blocks may be in: those of earlier backups, followed by those of this one.
     packs: Vec<PackInfo>,
     /// Ids of the packs that were begun here.
-    own: Vec<String>,
+    written: Vec<String>,
     extents: HashMap<FileId, Vec<Extent>>,
     /// The first error of a thread.
     error: Option<RepositoryError>,
@@ -290,10 +290,10 @@ impl BackupWriter {
         spared(&storage, &manifest)?;
         // From here on nothing is removed: the manifest may exist even if writing it has failed,
         // because the connection was lost at the wrong moment. What nobody needs is swept later.
-        let own = std::mem::take(&mut self.shared.state().own);
+        let written = std::mem::take(&mut self.shared.state().written);
         match self.shared.repository.publish(&manifest) {
             Err(error @ RepositoryError::LabelTaken { .. }) => {
-                self.shared.state().own = own;
+                self.shared.state().written = written;
                 return Err(error);
             }
             published => published?,
@@ -316,7 +316,7 @@ impl BackupWriter {
                     source: Box::new(left),
                 });
             }
-            self.shared.state().own = own;
+            self.shared.state().written = written;
             return Err(error);
         }
         Ok(manifest)
@@ -380,8 +380,8 @@ impl Drop for BackupWriter {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        let own = std::mem::take(&mut self.shared.state().own);
-        for id in own {
+        let written = std::mem::take(&mut self.shared.state().written);
+        for id in written {
             let _ = self.shared.repository.storage().delete(&name_of(&id));
         }
     }
@@ -464,7 +464,7 @@ impl<'s> Writer<'s> {
                 let id = new_id();
                 let mut state = self.shared.state();
                 let index = state.packs.len() as u32;
-                state.own.push(id.clone());
+                state.written.push(id.clone());
                 state.packs.push(PackInfo {
                     id: id.clone(),
                     size: 0,

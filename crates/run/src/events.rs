@@ -20,7 +20,7 @@ use crate::{RunDir, RunDirError, RunId};
 pub enum Event {
     /// The run is about to change something; until now it only read.
     RunStarted {
-        /// Id of the run.
+        /// By which later commands find the run.
         run: RunId,
         /// Name of the command, such as `load`.
         command: String,
@@ -66,7 +66,7 @@ pub enum Event {
         /// What is being built, such as key names.
         what: String,
     },
-    /// A build finished.
+    /// The indexes or foreign keys of a build are there.
     BuildFinished {
         /// `database.table`.
         table: String,
@@ -303,7 +303,7 @@ impl JsonLines {
         Ok(Self::new(Box::new(file)))
     }
 
-    /// Writes to `out`.
+    /// One line for each event, to standard output or any other writer.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
         Self {
             out: Mutex::new(Lines {
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_read_back_as_they_were_said() {
+    fn records_are_read_back_as_they_were_written() {
         let state = tempfile::tempdir().unwrap();
         let dir = RunDir::create(state.path(), "load").unwrap();
         let events = Events::new();

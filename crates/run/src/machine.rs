@@ -51,11 +51,11 @@ impl Machine {
 /// groups, in bytes. `process` is its number, or `self`; `read` reads files of its machine. `None`
 /// without `/proc/meminfo`.
 pub fn memory(process: &str, read: impl Fn(&[PathBuf]) -> Texts) -> Option<(u64, u64)> {
-    let own = PathBuf::from(format!("/proc/{process}/cgroup"));
-    let texts = read(&[PathBuf::from(MEMINFO), own.clone()]);
+    let file = PathBuf::from(format!("/proc/{process}/cgroup"));
+    let texts = read(&[PathBuf::from(MEMINFO), file.clone()]);
     let all = parse_meminfo(texts.get(Path::new(MEMINFO))?)?;
-    let own = texts.get(&own).map_or("", String::as_str);
-    let groups = groups(own, Path::new(GROUPS));
+    let memberships = texts.get(&file).map_or("", String::as_str);
+    let groups = groups(memberships, Path::new(GROUPS));
     let files: Vec<PathBuf> = groups
         .iter()
         .flat_map(|group| GROUP_FILES.map(|name| group.join(name)))
@@ -95,10 +95,10 @@ fn within(groups: &[PathBuf], texts: &Texts, (mut total, mut available): (u64, u
 }
 
 /// The control groups that a process is in, from its own up to the root: each of them may set a
-/// limit. `own` is what `/proc/self/cgroup` says, `mount` is `/sys/fs/cgroup`.
-fn groups(own: &str, mount: &Path) -> Vec<PathBuf> {
+/// limit. `memberships` is what `/proc/self/cgroup` says, `mount` is `/sys/fs/cgroup`.
+fn groups(memberships: &str, mount: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for line in own.lines() {
+    for line in memberships.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
             continue;
@@ -173,14 +173,14 @@ mod tests {
             group("memory.current"),
             group("memory.stat"),
         );
-        let own = ("/proc/7/cgroup", "4:cpu:/x\n0::/a/b\n");
-        let none = [free, own, (&max, "max\n"), (&current, "700\n")];
+        let memberships = ("/proc/7/cgroup", "4:cpu:/x\n0::/a/b\n");
+        let none = [free, memberships, (&max, "max\n"), (&current, "700\n")];
         assert_eq!(machine(&none), Some((10240, 4096)), "no limit");
         // The outer group has a higher limit, and others use most of it.
         let (own_max, own_current) = (group("a/b/memory.max"), group("a/b/memory.current"));
         let mut both = vec![
             free,
-            own,
+            memberships,
             (&max, "1000\n"),
             (&current, "700\n"),
             (&stat, "anon 400\ninactive_file 200\n"),

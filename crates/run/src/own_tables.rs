@@ -75,7 +75,7 @@ pub fn has_own_columns<'a>(
     table: &str,
     columns: impl IntoIterator<Item = &'a str>,
 ) -> bool {
-    own_columns(database, table).is_some_and(|own| columns.into_iter().eq(own.iter().copied()))
+    own_columns(database, table).is_some_and(|known| columns.into_iter().eq(known.iter().copied()))
 }
 
 fn own_columns(database: &str, table: &str) -> Option<&'static [&'static str]> {

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_is_not_there_is_told_and_keeps_nobody_waiting() {
+    fn a_server_that_is_not_there_is_reported_and_keeps_nobody_waiting() {
         let server = ConnectOptions::from_url("mysql://nobody@127.0.0.1:1/").unwrap();
         let (sender, receiver) = channel();
         let seen = move |answer: Result<(), Error>| sender.send(answer.is_err()).unwrap();

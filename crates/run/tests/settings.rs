@@ -302,9 +302,9 @@ fn apply_and_revert(lab: &mut Lab) {
         assert_eq!(Some(read), change.applied.as_ref(), "{}", change.name);
         assert_ne!(read, &change.old, "{}", change.name);
     }
-    let said = |f: fn(&Event) -> bool| heard.0.lock().unwrap().iter().filter(|e| f(e)).count();
+    let counted = |f: fn(&Event) -> bool| heard.0.lock().unwrap().iter().filter(|e| f(e)).count();
     assert_eq!(
-        said(|e| matches!(e, Event::SettingChanged { .. })),
+        counted(|e| matches!(e, Event::SettingChanged { .. })),
         plan.changes.len()
     );
     let open = list_on_server(&mut conn).unwrap();
@@ -319,7 +319,7 @@ fn apply_and_revert(lab: &mut Lab) {
     assert!(report.complete && !report.restarted, "{report:?}");
     all_are_reverted(&report);
     assert_eq!(
-        said(|e| matches!(e, Event::SettingReverted { .. })),
+        counted(|e| matches!(e, Event::SettingReverted { .. })),
         plan.changes.len()
     );
     assert!(!applied.is_open());
@@ -762,7 +762,10 @@ fn a_journal_that_is_damaged_hides_no_other() {
     let (open, errors) = list_readable(state.path()).unwrap();
     assert_eq!(open[0].journal.run, *good.id());
     assert_eq!((open.len(), errors.len()), (1, 1));
-    let said = errors[0].to_string();
-    assert!(said.contains(&damaged.display().to_string()), "{said}");
+    let message = errors[0].to_string();
+    assert!(
+        message.contains(&damaged.display().to_string()),
+        "{message}"
+    );
     assert!(list(state.path()).is_err());
 }

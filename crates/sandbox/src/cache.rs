@@ -161,8 +161,8 @@ fn initialise_mariadb(
     let mut sql =
         b"CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n"
             .to_vec();
-    let own = ["system_tables", "performance_tables", "system_tables_data"];
-    let parts = own
+    let renamed = ["system_tables", "performance_tables", "system_tables_data"];
+    let parts = renamed
         .iter()
         .map(|part| [format!("mariadb_{part}.sql"), format!("mysql_{part}.sql")])
         .chain(

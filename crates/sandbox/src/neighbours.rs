@@ -51,19 +51,19 @@ impl Neighbours {
         })
     }
 
-    /// Returns the other state directories that still exist, and adds `own` to the list.
-    pub fn others(&self, own: &Path) -> Vec<PathBuf> {
+    /// Returns the other state directories that still exist, and adds `state_dir` to the list.
+    pub fn others(&self, state_dir: &Path) -> Vec<PathBuf> {
         let path = self.folder.join(STATES);
         let known = fs::read_to_string(&path).unwrap_or_default();
         let mut others: Vec<PathBuf> = known.lines().map(PathBuf::from).collect();
-        others.retain(|other| other != own && other.is_dir());
+        others.retain(|other| other != state_dir && other.is_dir());
         others.dedup();
         // A path with a line break or invalid UTF-8 cannot be stored; other sandboxes then do not
         // know of this one.
         let lines: Vec<&str> = others
             .iter()
             .map(PathBuf::as_path)
-            .chain([own])
+            .chain([state_dir])
             .filter_map(Path::to_str)
             .filter(|line| !line.contains('\n'))
             .collect();

@@ -38,7 +38,7 @@ pub const SOCKET_PATH_LIMIT: usize = 107;
 /// The state file of an instance. It holds none of the paths that follow from the directory.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
-    /// [`FORMAT`].
+    /// [`FORMAT`] of the version that wrote it.
     pub format: u32,
     pub name: String,
     /// The kind that was requested.

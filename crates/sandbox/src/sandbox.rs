@@ -167,7 +167,7 @@ impl Sandbox {
     /// machine. The ports of stopped servers count as taken too.
     pub(crate) fn lock_ports(&self) -> Result<(PortLocks, HashSet<u16>)> {
         let path = self.state.join("ports.lock");
-        let Some(own) = files::Lock::take(&path, LOCK_PATIENCE)? else {
+        let Some(lock) = files::Lock::take(&path, LOCK_PATIENCE)? else {
             return Err(Error::Busy {
                 name: "ports".to_owned(),
             });
@@ -182,7 +182,7 @@ impl Sandbox {
             taken.extend(Self::new(state).ports().unwrap_or_default());
         }
         let locks = PortLocks {
-            _own: own,
+            _own: lock,
             _neighbours: neighbours,
         };
         Ok((locks, taken))

@@ -252,6 +252,6 @@ pub(crate) fn certificates(
         tls::install(&cache.certificates()?, &target, user)?;
         return Ok(Some(target.join(tls::CA)));
     }
-    let own = folder.data().join(tls::CA);
-    Ok((wanted == Tls::Usual && own.is_file()).then_some(own))
+    let authority = folder.data().join(tls::CA);
+    Ok((wanted == Tls::Usual && authority.is_file()).then_some(authority))
 }

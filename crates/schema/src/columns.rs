@@ -15,24 +15,24 @@ pub enum ColumnClass {
         /// Whether it is `UNSIGNED`.
         unsigned: bool,
     },
-    /// `DECIMAL`.
+    /// `DECIMAL`, also called `NUMERIC`.
     Decimal,
     /// `FLOAT`, `DOUBLE`.
     Approximate,
-    /// `YEAR`.
+    /// `YEAR`, of four digits.
     Year,
-    /// `DATE`.
+    /// `DATE`, without a time of day.
     Date,
     /// `DATETIME`, `TIMESTAMP`.
     DateTime,
-    /// `TIME`.
+    /// `TIME`, which may be negative, or longer than a day.
     Time,
     /// `CHAR`, `VARCHAR`, `TEXT`, `ENUM`, `SET`, and types that are written as text (`UUID`,
     /// `INET6`, MySQL's `JSON`).
     Text,
     /// `BINARY`, `VARBINARY`, `BLOB`, `VECTOR`, geometries: bytes without a character set.
     Bytes,
-    /// `BIT`.
+    /// `BIT`, of 1 to 64 bits.
     Bit,
     /// Unknown type: rows are sent as the dump has them.
     Unknown,

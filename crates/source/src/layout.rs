@@ -175,7 +175,7 @@ impl TableRows {
     }
 }
 
-/// A file of rows.
+/// One file with rows of a table, as tuples or as delimited text.
 #[derive(Debug, Clone)]
 pub struct RowFile {
     /// The file; its compression is detected from its first bytes.

@@ -231,7 +231,7 @@ fn sorted(entries: &[Entry], metadata: &Metadata, layout: &mut Layout) -> Sorted
     (files, data)
 }
 
-/// A file of statements.
+/// What a load has to know of a file of definitions, by its role.
 fn statements(role: Role, entry: &Entry, database: &str, metadata: &Metadata) -> SqlFile {
     let ends = match role {
         Role::Post | Role::Triggers => Ends::Line,

@@ -170,14 +170,14 @@ impl Folder<'_> {
             }
         }
         for table in &meta.tables.0 {
-            let own = format!("{base}@{table}");
-            let base = meta.basenames.0.get(table).unwrap_or(&own);
+            let usual = format!("{base}@{table}");
+            let base = meta.basenames.0.get(table).unwrap_or(&usual);
             let has_rows = meta.includes_data.unwrap_or(true);
             self.table(schema, table, base, (defines, has_rows), done)?;
         }
         for view in &meta.views.0 {
-            let own = format!("{base}@{view}");
-            let base = meta.basenames.0.get(view).unwrap_or(&own);
+            let usual = format!("{base}@{view}");
+            let base = meta.basenames.0.get(view).unwrap_or(&usual);
             let needed = defines && meta.includes_views_ddl.unwrap_or(true);
             let file = self.statements(&format!("{base}.pre.sql"), schema, needed);
             self.before.extend(file);

@@ -93,11 +93,11 @@ impl RowVisitor for Tuples<'_> {
         match class {
             ColumnClass::Bytes | ColumnClass::Bit => self.hex(bytes),
             ColumnClass::Text if !bytes.is_ascii() => {
-                let own = column.and_then(|column| column.charset.as_deref());
+                let column_charset = column.and_then(|column| column.charset.as_deref());
                 // Text in the column's own character set, or in one whose characters may contain a
                 // backslash byte, needs an introducer.
                 let named = if self.rows.charset == "binary" {
-                    own
+                    column_charset
                 } else {
                     let family = CharsetFamily::from_charset_name(self.rows.charset.as_bytes());
                     (family != CharsetFamily::Plain).then_some(self.rows.charset.as_str())
@@ -122,7 +122,7 @@ impl RowVisitor for Tuples<'_> {
                 // two-byte character.
                 let wide = column
                     .and_then(|column| column.charset.as_deref())
-                    .filter(|own| self.rows.charset == "binary" && NOT_ASCII.contains(own));
+                    .filter(|charset| self.rows.charset == "binary" && NOT_ASCII.contains(charset));
                 let wide = wide.map(|name| if name == "ucs2" { "utf16" } else { name });
                 match wide {
                     Some(charset) => {

@@ -55,52 +55,52 @@ pub enum StatementKind {
         /// Name of the database, unquoted.
         database: Vec<u8>,
     },
-    /// `CREATE DATABASE`.
+    /// `CREATE DATABASE` or `SCHEMA`.
     CreateDatabase {
         /// Name of the database, unquoted.
         database: Vec<u8>,
-        /// With `IF NOT EXISTS`.
+        /// With `IF NOT EXISTS`: one that exists stays as it is.
         if_not_exists: bool,
     },
-    /// `DROP DATABASE`.
+    /// `DROP DATABASE` or `SCHEMA`, with `IF EXISTS` or without.
     DropDatabase {
         /// Name of the database, unquoted.
         database: Vec<u8>,
     },
-    /// `ALTER DATABASE`.
+    /// `ALTER DATABASE` or `SCHEMA`, with any options.
     AlterDatabase {
         /// The database; `None` for the current one.
         database: Option<Vec<u8>>,
     },
-    /// `CREATE TABLE`.
+    /// `CREATE TABLE` in all its forms, `OR REPLACE` too.
     CreateTable {
         /// Name of the table, possibly qualified.
         table: ObjectName,
-        /// With `IF NOT EXISTS`.
+        /// With `IF NOT EXISTS`: one that exists stays as it is.
         if_not_exists: bool,
-        /// With `TEMPORARY`.
+        /// With `TEMPORARY`: it is gone when the session ends.
         temporary: bool,
         /// `CREATE TABLE … LIKE …`.
         like: bool,
         /// `CREATE TABLE … SELECT …`.
         select: bool,
     },
-    /// `DROP TABLE`.
+    /// `DROP TABLE`, temporary or not, with `IF EXISTS` or without.
     DropTable {
         /// Names of the tables, in the order of the statement.
         tables: Vec<ObjectName>,
     },
-    /// `DROP VIEW`.
+    /// `DROP VIEW`, with `IF EXISTS` or without.
     DropView {
         /// Names of the views, in the order of the statement.
         views: Vec<ObjectName>,
     },
-    /// `CREATE VIEW`.
+    /// `CREATE VIEW`, whatever its algorithm, definer and security.
     CreateView {
         /// Name of the view, possibly qualified.
         view: ObjectName,
     },
-    /// `CREATE TRIGGER`.
+    /// `CREATE TRIGGER`, up to the name of its table: the body is not read.
     CreateTrigger {
         /// Name of the trigger, possibly qualified.
         trigger: ObjectName,
@@ -114,12 +114,12 @@ pub enum StatementKind {
         /// Name of the routine, possibly qualified.
         routine: ObjectName,
     },
-    /// `CREATE EVENT`.
+    /// `CREATE EVENT`, up to its name: neither schedule nor body is read.
     CreateEvent {
         /// Name of the event, possibly qualified.
         event: ObjectName,
     },
-    /// `DROP TRIGGER`.
+    /// `DROP TRIGGER`, which does not name the table.
     DropTrigger {
         /// Name of the trigger, possibly qualified.
         trigger: ObjectName,
@@ -131,7 +131,7 @@ pub enum StatementKind {
         /// Name of the routine, possibly qualified.
         routine: ObjectName,
     },
-    /// `DROP EVENT`.
+    /// `DROP EVENT`, with `IF EXISTS` or without.
     DropEvent {
         /// Name of the event, possibly qualified.
         event: ObjectName,
@@ -162,23 +162,23 @@ pub enum StatementKind {
     },
     /// `CREATE INDEX` and `DROP INDEX`.
     Index,
-    /// `RENAME TABLE`.
+    /// `RENAME TABLE`, which renames views, too.
     RenameTable {
         /// The old and the new name of each table or view, in the order of the statement; empty
         /// if they cannot be read.
         names: Vec<(ObjectName, ObjectName)>,
     },
-    /// `LOCK TABLES`.
+    /// `LOCK TABLES`, as mysqldump writes it before the rows of a table.
     LockTables,
-    /// `UNLOCK TABLES`.
+    /// `UNLOCK TABLES`, as mysqldump writes it after them.
     UnlockTables,
     /// `INSERT` and `REPLACE` in a form that the scanner does not cut into rows.
     Insert,
     /// `START TRANSACTION`, `BEGIN`.
     StartTransaction,
-    /// `COMMIT`.
+    /// `COMMIT`, with `WORK`, `AND CHAIN` or alone.
     Commit,
-    /// `ROLLBACK`.
+    /// `ROLLBACK`, also to a savepoint.
     Rollback,
     /// `GRANT`, `REVOKE`, `CREATE USER`, `SET PASSWORD`, roles and similar.
     Account,
@@ -186,20 +186,20 @@ pub enum StatementKind {
     Replication,
     /// Must not run unchecked.
     Dangerous(Danger),
-    /// `TRUNCATE`.
+    /// `TRUNCATE`, with the word `TABLE` or without.
     Truncate {
         /// Name of the table, possibly qualified.
         table: ObjectName,
     },
-    /// `DELETE`.
+    /// `DELETE`, of one table or several.
     Delete,
-    /// `UPDATE`.
+    /// `UPDATE`, of one table or several.
     Update,
     /// `SELECT`, `WITH`, `TABLE`, `VALUES`, `SHOW`, `DESCRIBE`, `EXPLAIN`.
     Select,
-    /// `DO`.
+    /// `DO`: expressions for their side effects.
     Do,
-    /// `CALL`.
+    /// `CALL`: a procedure may do anything.
     Call,
     /// `ANALYZE`, `OPTIMIZE`, `CHECK`, `REPAIR`, `CHECKSUM`, `FLUSH`, `CACHE`.
     Maintenance,

@@ -39,11 +39,11 @@ pub enum DdlError {
 pub struct CreateTable {
     /// The table being created.
     pub table: ObjectName,
-    /// With `IF NOT EXISTS`.
+    /// With `IF NOT EXISTS`: one that exists stays as it is.
     pub if_not_exists: bool,
-    /// With `TEMPORARY`.
+    /// With `TEMPORARY`: it is gone when the session ends.
     pub temporary: bool,
-    /// With `OR REPLACE`.
+    /// With `OR REPLACE` (MariaDB): one that exists is dropped first.
     pub or_replace: bool,
     /// `CREATE TABLE … LIKE …`: no elements.
     pub like: bool,
@@ -64,11 +64,11 @@ pub struct CreateTable {
 /// One element of the body, between its commas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Element {
-    /// A column.
+    /// A column, perhaps with a key, checks and references of its own.
     Column(Column),
     /// A key of any kind except a foreign key.
     Key(Key),
-    /// A foreign key.
+    /// `FOREIGN KEY … REFERENCES …`, with the name of its constraint, if any.
     ForeignKey(ForeignKey),
     /// A `CHECK` constraint of the table.
     Check(Check),
@@ -91,15 +91,15 @@ pub struct Column {
     pub type_name: Vec<u8>,
     /// The type's first word with its arguments (`decimal(10,2)`, `enum('a','b')`).
     pub type_range: Range<usize>,
-    /// With `UNSIGNED`.
+    /// With `UNSIGNED` or `ZEROFILL`, which implies it.
     pub unsigned: bool,
-    /// With `NOT NULL`.
+    /// With `NOT NULL`; a primary key alone does not set it.
     pub not_null: bool,
     /// With `AUTO_INCREMENT`, or of type `SERIAL`.
     pub auto_increment: bool,
     /// How the value is computed; `None` for an ordinary column.
     pub generated: Option<Generated>,
-    /// With `INVISIBLE`.
+    /// With `INVISIBLE`: `SELECT *` and `INSERT` without names pass it by.
     pub invisible: bool,
     /// The word after `CHARACTER SET` or `CHARSET`.
     pub charset: Option<Vec<u8>>,
@@ -131,13 +131,13 @@ pub enum Generated {
 pub enum KeyKind {
     /// `PRIMARY KEY`.
     Primary,
-    /// `UNIQUE`.
+    /// `UNIQUE`, with `KEY`, `INDEX` or neither.
     Unique,
     /// `KEY` or `INDEX`.
     Index,
-    /// `FULLTEXT`.
+    /// `FULLTEXT`: words of text columns.
     Fulltext,
-    /// `SPATIAL`.
+    /// `SPATIAL`: an R-tree over a geometry.
     Spatial,
     /// `VECTOR` (MariaDB).
     Vector,
@@ -146,7 +146,7 @@ pub enum KeyKind {
 /// A key other than a foreign key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// The kind of key.
+    /// Whether it is unique, and how the server searches it.
     pub kind: KeyKind,
     /// Name; for a primary or unique key without one, the constraint's name, if any.
     pub name: Option<Vec<u8>>,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::ident::fold_doubled;
 use crate::mode::{LexMode, Quoted, is_blank, is_word, skip_quoted};
 
-/// Kinds of [`Token`].
+/// What a [`Token`] is, as far as its bytes alone tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// An unquoted word: keyword, name or charset introducer. It may begin with digits (`1st`).
@@ -29,7 +29,7 @@ pub enum TokenKind {
 /// One token: kind and byte range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// The kind of token.
+    /// What it is in the given [`LexMode`].
     pub kind: TokenKind,
     /// Its bytes in the text given to [`tokens`].
     pub range: Range<usize>,

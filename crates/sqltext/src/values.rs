@@ -31,7 +31,7 @@ pub trait RowVisitor {
     fn null(&mut self) -> Result<(), Self::Error> {
         self.value()
     }
-    /// `DEFAULT`.
+    /// The word `DEFAULT`, which stands for the column's default.
     fn default(&mut self) -> Result<(), Self::Error> {
         self.value()
     }

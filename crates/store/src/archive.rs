@@ -280,7 +280,7 @@ impl Work {
         long_name: &mut Option<Vec<u8>>,
     ) -> Result<(), ArchiveError> {
         let kind = entry.header().entry_type();
-        let own = entry.header().path_bytes().into_owned();
+        let short_name = entry.header().path_bytes().into_owned();
         match kind {
             EntryType::GNULongName => {
                 let mut name = self.description(entry, size)?;
@@ -293,12 +293,13 @@ impl Work {
             EntryType::XHeader => {
                 let text = self.description(entry, size)?;
                 for pair in PaxExtensions::new(&text) {
-                    let pair = pair.map_err(|error| self.refused(&own, &error.to_string()))?;
+                    let pair =
+                        pair.map_err(|error| self.refused(&short_name, &error.to_string()))?;
                     match pair.key_bytes() {
                         b"path" => *long_name = Some(pair.value_bytes().to_vec()),
                         b"size" => {
                             return Err(self.refused(
-                                &own,
+                                &short_name,
                                 "its size stands in an extended header: make the archive in the GNU format",
                             ));
                         }
@@ -311,12 +312,12 @@ impl Work {
             EntryType::Regular | EntryType::Directory => {}
             _ => {
                 return Err(self.refused(
-                    &long_name.take().unwrap_or(own),
+                    &long_name.take().unwrap_or(short_name),
                     "it is neither a file nor a folder",
                 ));
             }
         }
-        let name = long_name.take().unwrap_or(own);
+        let name = long_name.take().unwrap_or(short_name);
         let parts = parts(&name).map_err(|reason| self.refused(&name, reason))?;
         // `tar -cf x.tar folder` has one folder at the top; `tar -C folder -cf x.tar .` has its
         // contents there.

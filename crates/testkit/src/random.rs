@@ -138,12 +138,12 @@ impl Server {
                 other => other,
             }
         };
-        let own: Vec<_> = self
+        let of_charset: Vec<_> = self
             .collations
             .iter()
             .filter(|(one, _)| one == charset)
             .collect();
-        (*rng.pick(&own)).clone()
+        (*rng.pick(&of_charset)).clone()
     }
 
     fn collate(&self, rng: &mut Rng) -> String {

@@ -452,12 +452,12 @@ fn both<T: Send>(
     let [a, b] = sources;
     let (a, b) = std::thread::scope(|scope| {
         let other = scope.spawn(|| work(1, b));
-        let own = work(0, a);
+        let this = work(0, a);
         let other = match other.join() {
             Ok(other) => other,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        (own, other)
+        (this, other)
     });
     Ok([a?, b?])
 }

@@ -435,8 +435,8 @@ impl<'a> Collector<'a> {
         list: fn(&mut Database) -> &mut Vec<String>,
     ) {
         let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let own = name.database.as_deref().map(words);
-        let Some(database) = own.or_else(|| place.database.clone()) else {
+        let qualifier = name.database.as_deref().map(words);
+        let Some(database) = qualifier.or_else(|| place.database.clone()) else {
             return;
         };
         let name = words(&name.name);
@@ -478,8 +478,8 @@ impl<'a> Collector<'a> {
         place: &Place,
         name: &ObjectName,
     ) -> Result<Option<&mut OtherTable>, VerifyError> {
-        let own = name.database.as_deref().map(text_of).transpose()?;
-        let database = own.or(place.database.as_deref());
+        let qualifier = name.database.as_deref().map(text_of).transpose()?;
+        let database = qualifier.or(place.database.as_deref());
         let found = self.table(database, text_of(&name.name)?)?;
         Ok(found.map(|place| &mut self.read.tables[place]))
     }
@@ -827,8 +827,8 @@ impl Walker for Collector<'_> {
         line: u64,
         (header, text): (&Arc<InsertHeader>, &[u8]),
     ) -> Result<ControlFlow<()>, VerifyError> {
-        let own = header.database.as_deref().map(text_of).transpose()?;
-        let database = own.or(place.database.as_deref());
+        let qualifier = header.database.as_deref().map(text_of).transpose()?;
+        let database = qualifier.or(place.database.as_deref());
         let table = text_of(&header.table)?;
         let full = (database.unwrap_or_default().to_owned(), table.to_owned());
         if self.read.views.contains(&full) {
@@ -878,8 +878,8 @@ impl Walker for Collector<'_> {
         // A field that belongs to no column is skipped when rows are read.
         let names: Option<Vec<String>> = match &file.fields {
             Some(fields) => {
-                let own = fields.iter().filter(|(_, decode)| *decode != Decode::Skip);
-                Some(own.map(|(name, _)| name.clone()).collect())
+                let read = fields.iter().filter(|(_, decode)| *decode != Decode::Skip);
+                Some(read.map(|(name, _)| name.clone()).collect())
             }
             None => header.map(<[String]>::to_vec),
         };
@@ -892,8 +892,8 @@ impl Walker for Collector<'_> {
 /// names one.
 fn full_name(place: &Place, name: &ObjectName) -> (String, String) {
     let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let own = name.database.as_deref().map(words);
-    let database = own.or_else(|| place.database.clone());
+    let qualifier = name.database.as_deref().map(words);
+    let database = qualifier.or_else(|| place.database.clone());
     (database.unwrap_or_default(), words(&name.name))
 }
 

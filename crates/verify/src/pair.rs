@@ -186,28 +186,28 @@ impl Pair {
         let mut pair_columns = Vec::new();
         let mut selects: [Vec<Column>; 2] = [Vec::new(), Vec::new()];
         let mut places: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
-        for own in &of_a {
+        for one in &of_a {
             let Some(other) = of_b
                 .iter()
-                .find(|other| other.name.eq_ignore_ascii_case(own.name))
+                .find(|other| other.name.eq_ignore_ascii_case(one.name))
             else {
                 untold.push(format!(
                     "column {} of table {label}: only the first has it",
-                    own.name
+                    one.name
                 ));
                 continue;
             };
-            let how = How::new([own, other], across, vendors);
+            let how = How::new([one, other], across, vendors);
             if let Some(note) = &how.note {
-                notes.push(format!("column {} of table {label}: {note}", own.name));
+                notes.push(format!("column {} of table {label}: {note}", one.name));
             }
-            for (side, of) in [own, other].into_iter().enumerate() {
+            for (side, of) in [one, other].into_iter().enumerate() {
                 places[side].push(of.place);
                 if let Some(column) = of.column {
                     selects[side].push(how.column(column));
                 }
             }
-            let times = [own, other].iter().all(|of| {
+            let times = [one, other].iter().all(|of| {
                 of.column
                     .is_none_or(|column| column.data_type == "timestamp")
             });
@@ -216,14 +216,14 @@ impl Pair {
                 kind => kind,
             };
             pair_columns.push(PairColumn {
-                name: own.name.to_owned(),
+                name: one.name.to_owned(),
                 kind,
             });
         }
         for other in &of_b {
             if !of_a
                 .iter()
-                .any(|own| own.name.eq_ignore_ascii_case(other.name))
+                .any(|one| one.name.eq_ignore_ascii_case(other.name))
             {
                 let words = format!(
                     "column {} of table {label}: only the second has it",
@@ -293,10 +293,10 @@ enum Select {
 
 impl How {
     fn new(of: [&SideColumn<'_>; 2], across: bool, vendors: [&str; 2]) -> Self {
-        if let Some(other) = of.iter().find_map(|own| own.other) {
+        if let Some(other) = of.iter().find_map(|one| one.other) {
             return Self::other(other, of);
         }
-        let types = of.map(|own| own.column.map(|column| column.data_type.as_str()));
+        let types = of.map(|one| one.column.map(|column| column.data_type.as_str()));
         let float = |of: Option<&str>| of.is_none_or(|name| matches!(name, "float" | "double"));
         let has_type = types.iter().any(Option::is_some);
         // JSON is the only type that a MySQL dump marks as text.
@@ -311,13 +311,13 @@ impl How {
             true if has_type && types.into_iter().all(float) => CellKind::Number,
             _ => CellKind::Bytes,
         };
-        let numbers = of.map(|own| own.load == Some(FieldLoad::Number));
-        let servers = of.iter().all(|own| own.column.is_some());
+        let numbers = of.map(|one| one.load == Some(FieldLoad::Number));
+        let servers = of.iter().all(|one| one.column.is_some());
         let dump_has_number = of
             .iter()
-            .any(|own| own.column.is_none() && own.load == Some(FieldLoad::Number));
-        let charsets = of.map(|own| {
-            let name = own.column.map_or("", |column| column.charset.as_str());
+            .any(|one| one.column.is_none() && one.load == Some(FieldLoad::Number));
+        let charsets = of.map(|one| {
+            let name = one.column.map_or("", |column| column.charset.as_str());
             if name == "utf8" { "utf8mb3" } else { name }
         });
         let known = |name: &str| !name.is_empty();
@@ -358,7 +358,7 @@ impl How {
         };
         let own_dump = of
             .iter()
-            .any(|own| own.other.is_none() && own.column.is_none());
+            .any(|side| side.other.is_none() && side.column.is_none());
         let note = match (&other.convert_to, own_dump) {
             (Some(charset), true) => Some(format!(
                 "one dump has it in {charset}, and the other in its own character set: it will differ where it is not ASCII"
@@ -388,8 +388,8 @@ impl How {
             }
             // The dump has lost characters that its character set lacks: its question mark is not
             // the server's text.
-            Select::InCharset(charset, own) => format!(
-                "IF(CAST(CONVERT(CONVERT({name} USING {charset}) USING {own}) AS BINARY) <=> CAST({name} AS BINARY), \
+            Select::InCharset(charset, column_charset) => format!(
+                "IF(CAST(CONVERT(CONVERT({name} USING {charset}) USING {column_charset}) AS BINARY) <=> CAST({name} AS BINARY), \
                  CONVERT({name} USING {charset}), CONVERT(CONCAT('not in {charset}: ', HEX({name})) USING {charset}))"
             ),
         };

@@ -46,7 +46,7 @@ pub struct ServerSide {
 /// A table of one side.
 #[derive(Clone, Copy)]
 pub enum TableOf<'a> {
-    /// On a server.
+    /// As the catalogue of a server describes it.
     Server(&'a Table),
     /// In a dump of Refloat.
     Dump(&'a TableEntry),

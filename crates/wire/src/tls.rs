@@ -45,8 +45,8 @@ pub(crate) fn client_config(options: &ConnectOptions) -> Result<ClientConfig, Er
     match (&options.ssl_cert, &options.ssl_key) {
         (None, None) => Ok(builder.with_no_client_auth()),
         (Some(cert), Some(key)) => {
-            let own = own_certificate(cert, key, keys)?;
-            Ok(builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own))))
+            let certificate = own_certificate(cert, key, keys)?;
+            Ok(builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certificate))))
         }
         _ => Err(wrong(
             "ssl-cert and ssl-key are only of use together".to_owned(),

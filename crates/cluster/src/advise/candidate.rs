@@ -21,7 +21,7 @@ pub struct Candidate {
 /// than one server, and programs of another version in the packages' usual place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
-    /// Its option file.
+    /// `--defaults-file` of its command line.
     pub defaults_file: Option<String>,
     /// `@@basedir`: the directory of its programs.
     pub basedir: Option<String>,

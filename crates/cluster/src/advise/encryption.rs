@@ -13,7 +13,7 @@ pub(super) enum Encryption {
     None,
     /// With a key that all nodes share (`encrypt=1`).
     Key,
-    /// With TLS.
+    /// By TLS: of socat or, for rsync, of stunnel.
     Tls {
         /// Whether the other side's certificate is verified.
         verified: bool,

@@ -327,8 +327,9 @@ impl NodeFacts {
 
     /// Its name in the cluster, as `wsrep_sst_donor` takes it.
     pub(crate) fn cluster_name(&self) -> &str {
-        let own = self.state.as_ref().map(|state| state.node_name.as_str());
-        own.or_else(|| self.option(&["server"], "wsrep-node-name"))
+        let running = self.state.as_ref().map(|state| state.node_name.as_str());
+        running
+            .or_else(|| self.option(&["server"], "wsrep-node-name"))
             .filter(|name| !name.is_empty())
             .unwrap_or(&self.name)
     }
@@ -365,11 +366,14 @@ impl NodeFacts {
 
 /// Where a node receives a copy, by `wsrep_sst_receive_address` and `wsrep_node_address`. No host:
 /// the server chooses.
-pub(crate) fn receives_at(receive: Option<&str>, own: Option<&str>) -> (Option<String>, u16) {
+pub(crate) fn receives_at(
+    receive: Option<&str>,
+    node_address: Option<&str>,
+) -> (Option<String>, u16) {
     let (host, port) = receive
         .filter(|address| !address.eq_ignore_ascii_case("AUTO"))
         .map_or((None, None), host_and_port);
-    let host = host.or_else(|| host_and_port(own?).0);
+    let host = host.or_else(|| host_and_port(node_address?).0);
     (host, port.unwrap_or(SST_PORT))
 }
 

@@ -179,12 +179,12 @@ fn node(candidate: &Candidate, view: NodeView, methods: &str) -> NodeFacts {
             let other = facts
                 .variables
                 .get("hostname")
-                .filter(|own| machine.pid.is_none() && **own != machine.hostname);
+                .filter(|hostname| machine.pid.is_none() && **hostname != machine.hostname);
             match other {
                 // A container's files are not at the same paths on this machine.
-                Some(own) => facts.unseen.push(format!(
+                Some(hostname) => facts.unseen.push(format!(
                     "its machine: the server calls it {}, and {} is {}, on which no such server runs",
-                    clean(own, TEXT_MOST),
+                    clean(hostname, TEXT_MOST),
                     host.name(),
                     machine.hostname
                 )),
@@ -300,9 +300,9 @@ fn look(
 
 /// Certificate files that the server itself reports.
 fn certificates(facts: &NodeFacts) -> Vec<String> {
-    let own = ["ssl_ca", "ssl_cert"].map(|name| facts.variables.get(name).cloned());
+    let of_server = ["ssl_ca", "ssl_cert"].map(|name| facts.variables.get(name).cloned());
     let group = GROUP_FILES.map(|name| facts.provider_option(name));
-    own.into_iter().chain(group).flatten().collect()
+    of_server.into_iter().chain(group).flatten().collect()
 }
 
 /// Parses the output of an examination. Unknown lines are ignored.

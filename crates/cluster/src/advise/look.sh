@@ -1,5 +1,7 @@
-# Looks at the machine of a node the way the scripts of a state transfer do, and writes what it sees as lines of words that are parted by
-# tabs. It changes nothing. Before it stand server.sh and assignments of: basedir, known_path, certificates, socket, port, port_by_default, methods, account, unit, public, secret.
+# Looks at the machine of a node the way the scripts of a state transfer do, and writes what it sees
+# as lines of words that are parted by tabs. It changes nothing. Before it stand server.sh and
+# assignments of: basedir, known_path, certificates, socket, port, port_by_default, methods,
+# account, unit, public, secret.
 say() { printf '%s\t%s\n' "$1" "$2"; }
 say hostname "$(cat /proc/sys/kernel/hostname 2>/dev/null)"
 
@@ -8,7 +10,7 @@ say defaults "$file"
 
 owner=$(stat -L -c %U -- "${pid:+/proc/}${pid:-$datadir}" 2>/dev/null)
 say user "$owner"
-# As the server's own account, where that is possible: what its search path names is not run as root.
+# As the server's own account, where possible: what its search path names is not run as root.
 as=
 own=yes
 usual=/usr/local/bin:/usr/local/sbin:/bin:/sbin:/usr/bin:/usr/sbin
@@ -76,7 +78,8 @@ for name in compressor decompressor; do
     at=$(where "$word") && printf 'program\t%s\t%s\n' "$word" "$at"
 done
 at=$(where mariadb-backup) && printf 'version\tmariadb-backup\t%s\n' "$($as "$at" --version 2>&1 | head -n 1)"
-# Of a server that is down and has shown nothing: whether the search path of this machine may be that of its programs.
+# Of a server that is down and has shown nothing: whether the search path of this machine may be
+# that of its programs.
 case $pid$basedir$known_path$(value basedir) in
 '') at=$(where mariadbd || where mysqld) && printf 'version\tserver\t%s\n' "$($as "$at" --version 2>/dev/null | head -n 1)" ;;
 esac
@@ -90,7 +93,7 @@ for name in tca tcert tkey ssl-ca ssl-cert ssl-key; do
     elif $as test -r "$one"; then say readable "$(value "$name")"; fi
 done
 
-# Certificates that are over, or soon will be: those of its files, and those that the server has named.
+# Certificates that are over, or soon will be: those of its files, and those that the server names.
 if openssl=$(where openssl); then
     {
         for name in tca tcert ssl-ca ssl-cert; do value "$name"; done
@@ -115,7 +118,8 @@ place=$datadir
 while [ ! -e "$place" ] && [ "$place" != / ] && [ -n "$place" ]; do place=$(dirname -- "$place"); done
 timeout 10 df -Pk -- "$place" 2>/dev/null | awk 'NR == 2 { printf "disk\t%.0f\t%.0f\n", $2 * 1024, $4 * 1024 }'
 if [ -d "$datadir" ] && [ -r "$datadir" ]; then
-    # A directory that grows meanwhile is no failure; one that takes long to look through is not looked through.
+    # A directory that grows meanwhile is no failure; one that takes long to look through is not
+    # looked through.
     all=$(timeout 30 du -sk -- "$datadir" 2>/dev/null | awk '{ printf "%.0f", $1 * 1024 }')
     kept=$(find "$datadir" -maxdepth 1 -type f \( -name galera.cache -o -name 'gcache.page.*' -o -name '*.log' -o -name '*.err' -o -name '*.pem' \) \
         -exec du -ck {} + 2>/dev/null | awk '$2 == "total" { sum += $1 } END { printf "%.0f", sum * 1024 }')
@@ -131,7 +135,8 @@ if [ -d "$datadir" ] && [ -r "$datadir" ]; then
     done
 fi
 
-# The unit that starts the server: the one that is named, or else the one that it is the main process of. What it is loaded as comes last.
+# The unit that starts the server: the one that is named, or else the one that it is the main
+# process of. What it is loaded as comes last.
 ask_systemd() { timeout 10 systemctl show "$@" 2>/dev/null; }
 if [ -z "$unit" ] && [ -n "$pid" ]; then
     unit=$(sed -nE 's#^(0:|[0-9]+:name=systemd):.*/([^/]+\.service)$#\2#p' "/proc/$pid/cgroup" 2>/dev/null | head -n 1)
@@ -165,7 +170,8 @@ cat "/proc/${pid:-self}/net/tcp" "/proc/${pid:-self}/net/tcp6" 2>/dev/null | awk
     printf 'listens\t%s\t%s\n' "$holder" "$(cat "/proc/$holder/comm" 2>/dev/null)"
 done
 
-# Logs in as the script on a donor does. The password is never a word of a command line, and never leaves the machine.
+# Logs in as the script on a donor does. The password is never a word of a command line, and never
+# leaves the machine.
 [ "$account" = 1 ] || exit 0
 own() { [ -z "$print" ] || defaults_of "$@" | awk -v name="$wanted" '{ line = $0; at = index(line, "="); key = substr(line, 1, at - 1); gsub(/_/, "-", key)
     if (key == "--" name) last = substr(line, at + 1) } END { print last }'; }

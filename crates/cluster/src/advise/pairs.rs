@@ -37,9 +37,12 @@ const SETTINGS: [(&str, Option<&str>, &str); 5] = [
 
 /// Compares a donor with a joiner.
 pub(super) fn compare(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
-    if let Some(own) = from.method().filter(|own| *own != method) {
+    if let Some(from_method) = from.method().filter(|other| *other != method) {
         // Sorted, so that both sides give the same text.
-        let mut sides = [(from.name.as_str(), own), (to.name.as_str(), method)];
+        let mut sides = [
+            (from.name.as_str(), from_method),
+            (to.name.as_str(), method),
+        ];
         sides.sort_unstable();
         let [(one, this), (other, that)] = sides;
         found.add(

@@ -1,4 +1,5 @@
-# Tries from a donor to reach a joiner's port for state transfers. Before it stand enter.sh and assignments of: host, port, pid.
+# Tries from a donor to reach a joiner's port for state transfers. Before it stand enter.sh and
+# assignments of: host, port, pid.
 LC_ALL=C
 export LC_ALL
 PATH=$PATH:/usr/sbin:/sbin:/usr/bin:/bin

@@ -134,11 +134,13 @@ fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggest
     let segment = to.segment();
     best.sort_by_key(|node| {
         let far = node.segment() != segment && segment.is_some();
-        let busy = node.state.as_ref().map_or(0, |own| {
-            own.receive_queue.now.saturating_add(own.flow_control.sent)
+        let busy = node.state.as_ref().map_or(0, |seen| {
+            seen.receive_queue
+                .now
+                .saturating_add(seen.flow_control.sent)
         });
         // A node that takes no writes disturbs applications least.
-        let writes = node.state.as_ref().is_none_or(|own| !own.read_only);
+        let writes = node.state.as_ref().is_none_or(|seen| !seen.read_only);
         (far, writes, busy)
     });
     let names: Vec<String> = best
@@ -289,7 +291,7 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
     {
         reason.push_str(". The file system of its data directory has less than that free");
     }
-    let own = node.option(&["server"], "wsrep-provider-options");
+    let current = node.option(&["server"], "wsrep-provider-options");
     let mut one = Suggestion::new(
         node,
         "mysqld",
@@ -304,7 +306,7 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
     );
     one.line = assignment(
         "wsrep_provider_options",
-        &with_option(own.unwrap_or_default(), option, &new_size),
+        &with_option(current.unwrap_or_default(), option, &new_size),
     );
     // If the option files were not read, this line would drop all other provider options.
     one.sure = node.machine.is_some() && node.unseen.is_empty();

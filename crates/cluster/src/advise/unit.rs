@@ -159,11 +159,11 @@ fn asks(version: &str) -> bool {
         .split(|c: char| !c.is_ascii_digit())
         .map_while(|number| number.parse::<u64>().ok());
     let mut next = || numbers.next().unwrap_or(0);
-    let own = (next(), next(), next());
+    let parsed = (next(), next(), next());
     let of_series = ASKS_SINCE
         .iter()
-        .find(|first| (first.0, first.1) == (own.0, own.1));
-    own >= *of_series.unwrap_or(&ASKS_SINCE[ASKS_SINCE.len() - 1])
+        .find(|first| (first.0, first.1) == (parsed.0, parsed.1));
+    parsed >= *of_series.unwrap_or(&ASKS_SINCE[ASKS_SINCE.len() - 1])
 }
 
 /// A time as systemd writes it: `1min 30s`, `15min`, `500ms`. `None`: no limit, or an unknown form.

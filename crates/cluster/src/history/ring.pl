@@ -1,8 +1,10 @@
-# Prints the history of a ring of write-sets (galera.cache) and what it holds of some seqnos, a line each: seqno, kind, identity, tables, and when its
-# statements began, in seconds since 1970 by the clock of the server that they ran on.
+# Prints the history of a ring of write-sets (galera.cache) and what it holds of some seqnos, a line
+# each: seqno, kind, identity, tables, and when its statements began, in seconds since 1970 by the
+# clock of the server that they ran on.
 # Kinds: w a write-set, c a change of the membership, - one that was not applied anywhere.
-# A buffer begins with: seqno, a pointer, its size, flags, where it is, its type (Galera's gcache_bh.hpp). What makes a write-set itself
-# stands in its header from its 16th byte on: time, node, connection, transaction (write_set_ng.hpp). What is before that is written anew.
+# A buffer begins with: seqno, a pointer, its size, flags, where it is, its type (Galera's
+# gcache_bh.hpp). What makes a write-set itself stands in its header from its 16th byte on: time,
+# node, connection, transaction (write_set_ng.hpp). What is before that is written anew.
 # A change of the membership names all members, by what each calls itself for one run of its server.
 use strict;
 my ($path, $low, $high) = @ARGV;
@@ -28,8 +30,8 @@ while ($start < $end) {
         if ($flags & 2) { $kind = '-' }
         elsif ($bytes =~ /^G/ && length($bytes) >= 64) {
             ($kind, $identity) = ('w', unpack('H*', substr($bytes, 16, 40)));
-            # Table_map events of the binary log: before the type of an event stands its time. (That of the header is of a clock that begins with
-            # the machine.)
+            # Table_map events of the binary log: before the type of an event stands its time. (That
+            # of the header is of a clock that begins with the machine.)
             while ($bytes =~ /([\s\S]{4})\x13[\s\S]{22}(?=([\s\S])(\w[^\0]*)\0([\s\S])(\w[^\0]*)\0)/g) {
                 next if ord($2) != length($3) || ord($4) != length($5);
                 $tables{"$3.$5"} = 1;

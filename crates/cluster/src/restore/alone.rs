@@ -31,7 +31,7 @@ pub(super) fn alone(
     text: Option<u64>,
 ) -> Result<(Vec<StartOption>, u16, Option<PathBuf>), String> {
     let facts = seen[at].facts.as_ref();
-    let own = match member.connect.target() {
+    let usual_port = match member.connect.target() {
         Target::Tcp(_, port) => Some(port),
         Target::Unix(_) => None,
     };
@@ -42,7 +42,7 @@ pub(super) fn alone(
         .filter_map(|node| node.address.rsplit_once(':')?.1.parse().ok())
         .collect();
     taken.extend(member.host.iter().flat_map(Host::listening));
-    let first = own.unwrap_or(PORT).checked_add(7).unwrap_or(PORT);
+    let first = usual_port.unwrap_or(PORT).checked_add(7).unwrap_or(PORT);
     let port = (first..=u16::MAX)
         .chain(PORT..=u16::MAX)
         .find(|port| !taken.contains(port))
@@ -65,7 +65,7 @@ pub(super) fn alone(
     });
     match &socket {
         Some(path) => options.push(StartOption::new("socket", path.to_string_lossy())),
-        None if own.is_none() => {
+        None if usual_port.is_none() => {
             return Err(format!(
                 "the socket of the standalone server would be {}, which is too long or has odd characters: give the node a url with a host",
                 folder.join(SOCKET).display()

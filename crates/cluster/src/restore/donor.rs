@@ -197,7 +197,7 @@ impl Restore<'_> {
         step: RestoreStep,
     ) -> Result<(), RestoreError> {
         let at = state.plan.at;
-        let own = match self.reached(state, at)? {
+        let position = match self.reached(state, at)? {
             Some((of, seqno)) if of == uuid => seqno,
             place => {
                 let of = place.map_or_else(|| "none".to_owned(), |(of, _)| of);
@@ -227,9 +227,9 @@ impl Restore<'_> {
             // A node that rejoined but has no known position may be ahead. If it never rejoined, an
             // unknown position means half a copy.
             let newer = match self.reached(state, other)? {
-                Some((of, seqno)) if of == uuid => {
-                    seqno.zip(own).map_or(joined, |(its, own)| its > own)
-                }
+                Some((of, seqno)) if of == uuid => seqno
+                    .zip(position)
+                    .map_or(joined, |(its, position)| its > position),
                 _ => false,
             };
             if newer {

@@ -293,8 +293,8 @@ fn joiner_at(member: &Member) -> Result<(String, u16), String> {
         value.map(Option::unwrap_or_default).map_err(describe)
     };
     let receive = setting("wsrep_sst_receive_address")?;
-    let own = setting("wsrep_node_address")?;
-    let (host, port) = receives_at(Some(&receive), Some(&own));
+    let node_address = setting("wsrep_node_address")?;
+    let (host, port) = receives_at(Some(&receive), Some(&node_address));
     let host = host.or_else(|| match member.connect.target() {
         Target::Tcp(host, port) => receives_at(Some(&format!("{host}:{port}")), None).0,
         Target::Unix(_) => None,

@@ -10,7 +10,7 @@ pub(super) const MIB: f64 = 1_048_576.0;
 /// A rate and its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
-    /// Bytes per second.
+    /// Of dump text for loads, of files for copies.
     pub bytes_per_second: f64,
     /// Where the rate comes from.
     pub from: RateFrom,

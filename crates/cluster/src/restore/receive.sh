@@ -1,5 +1,6 @@
-# Receives for a second, or a GiB, what comes at the port for full copies, into a file beside the data, and says bytes and nanoseconds until they are
-# on the disk. Before it stand server.sh, enter.sh and assignments of: port, scratch.
+# Receives for a second, or a GiB, what comes at the port for full copies, into a file beside the
+# data, and says bytes and nanoseconds until they are on the disk. Before it stand server.sh,
+# enter.sh and assignments of: port, scratch.
 command -v socat >/dev/null || { echo 'there is no socat' >&2; exit 1; }
 scratch=$real/$scratch
 free=$(df -PB1 -- "$real" | awk 'NR == 2 { print $4 }')

@@ -23,15 +23,15 @@ const DOWN_PATIENCE: Duration = Duration::from_secs(900);
 impl Restore<'_> {
     /// How to connect to the chosen node while it is standalone.
     pub(super) fn alone(&self, state: &RestoreState) -> ConnectOptions {
-        let own = self.members[state.plan.at].connect.clone();
-        match own.target() {
+        let connect = self.members[state.plan.at].connect.clone();
+        match connect.target() {
             Target::Tcp(..) => ConnectOptions {
                 port: Some(state.plan.port),
-                ..own
+                ..connect
             },
             Target::Unix(_) => ConnectOptions {
                 socket: state.plan.socket.clone(),
-                ..own
+                ..connect
             },
         }
     }

@@ -83,7 +83,7 @@ impl RestoreStep {
     }
 }
 
-/// Progress of one node.
+/// What has happened to one node so far, from its history to its proof.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeProgress {
     /// The node's history before the restore, and its last write-set there.

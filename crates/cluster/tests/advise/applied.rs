@@ -43,10 +43,10 @@ pub fn applied() {
     let window = Duration::from_secs_f64(KEPT / rate);
     let advice = look(&cluster, Some(window));
     found(&advice, MistakeKind::DonorName, Effect::Fails, "names gone");
-    let told = fragment(&advice);
+    let advised_lines = fragment(&advice);
     let certificates = tempfile::tempdir().unwrap();
     let tls = certificate(certificates.path());
-    let [advised, advised_too] = [donor, joiner].map(|node| include(node, &told, &tls));
+    let [advised, advised_too] = [donor, joiner].map(|node| include(node, &advised_lines, &tls));
     donor.stop().unwrap();
     donor.start().unwrap();
     joiner.stop().unwrap();
@@ -210,9 +210,9 @@ fn certificate(folder: &Path) -> String {
 
 /// Includes the advice in the node's option file. Lines that are commented out for this node are
 /// enabled, as users who have decided would do.
-fn include(node: &GaleraNode, told: &str, tls: &str) -> Lines {
+fn include(node: &GaleraNode, advised_lines: &str, tls: &str) -> Lines {
     let mut text = tls.to_owned();
-    for paragraph in told.split("\n\n") {
+    for paragraph in advised_lines.split("\n\n") {
         let names = paragraph.trim_start().strip_prefix("# For ");
         let names = names.and_then(|rest| rest.split('.').next());
         let is_for = names.is_some_and(|names| names.split(", ").any(|one| one == node.name()));

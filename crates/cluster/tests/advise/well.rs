@@ -55,14 +55,14 @@ pub fn well(pair: &Pair) {
         .lines()
         .find_map(|line| line.strip_prefix("wsrep_sst_auth=sst:"))
         .unwrap();
-    for told in [
+    for text in [
         format!("{advice:?}"),
         serde_json::to_string(&advice).unwrap(),
         fragment(&advice),
     ] {
         assert!(
-            !told.contains(password) && !told.contains("IDENTIFIED"),
-            "{told}"
+            !text.contains(password) && !text.contains("IDENTIFIED"),
+            "{text}"
         );
     }
     let machine = advice.nodes[0].machine.as_ref().unwrap();

@@ -112,8 +112,8 @@ impl Storage for SshFolder {
     fn read(&self, name: &str, range: Range<u64>) -> Result<Box<dyn Read + Send>, StorageError> {
         check_readable(&self.url, name)?;
         let path = self.root.path(name);
-        let opened = self.pool.take(|session| session.open(&path, flags::READ));
-        let (handle, lease) = opened.map_err(self.failed(name, "reading"))?;
+        let answer = self.pool.take(|session| session.open(&path, flags::READ));
+        let (handle, lease) = answer.map_err(self.failed(name, "reading"))?;
         Ok(Box::new(SshReader {
             transfer: Some((Fetch::new(handle, range), lease)),
             piece: Cursor::default(),

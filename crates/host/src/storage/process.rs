@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_of_what_is_said_is_kept() {
+    fn only_the_end_of_the_messages_is_kept() {
         let output: Vec<u8> = (0..100_000_u32).map(|at| at as u8).collect();
         assert_eq!(end_of(&output[..]), output[output.len() - SAID_MOST..]);
     }

@@ -70,7 +70,7 @@ pub fn begin<S: Read + Write>(
                     made => made?,
                 }
             }
-            opened => break opened.map_err(|error| explained(session, folder, error))?,
+            answer => break answer.map_err(|error| explained(session, folder, error))?,
         }
     };
     Ok(Begun {
@@ -165,8 +165,8 @@ impl Place {
     /// Opens a folder, and tries to sync it.
     fn open<S: Read + Write>(session: &mut Session<S>, folder: &str) -> io::Result<Self> {
         // The protocol opens only files, but OpenSSH passes the call on to the system.
-        let opened = session.open(folder, flags::READ);
-        let tried = opened.and_then(|handle| {
+        let answer = session.open(folder, flags::READ);
+        let tried = answer.and_then(|handle| {
             let id = session.sync(&handle)?;
             if let Err(error) = session.done(id) {
                 session.close(&handle)?;

@@ -343,11 +343,11 @@ fn fields_of(
     let fields = given.unwrap_or_else(|| {
         let visible = columns.columns.iter().filter(|column| !column.invisible);
         let all: Vec<_> = visible.clone().map(|column| column.name.clone()).collect();
-        let own: Vec<_> = visible
+        let stored: Vec<_> = visible
             .filter(|column| !column.generated)
             .map(|column| column.name.clone())
             .collect();
-        let names = if own.len() == found { own } else { all };
+        let names = if stored.len() == found { stored } else { all };
         names
             .into_iter()
             .map(|name| (name, Decode::Plain))
@@ -398,13 +398,13 @@ fn ambiguous(columns: &Columns, fields: &[(String, Decode)], charset: &str) -> O
             .any(|(name, decode)| *decode != Decode::Skip && *name == column.name)
     };
     let column = columns.columns.iter().filter(named).find_map(|column| {
-        let own = column.charset.as_deref()?;
-        unsafe_charset(own).then_some((column, own))
+        let column_charset = column.charset.as_deref()?;
+        unsafe_charset(column_charset).then_some((column, column_charset))
     });
-    column.map(|(column, own)| {
+    column.map(|(column, column_charset)| {
         format!(
-            "column {} is in {own}, and the file holds its raw bytes, in which part of a character \
-            may look like the end of a field: dump this table as SQL",
+            "column {} is in {column_charset}, and the file holds its raw bytes, in which part of a \
+            character may look like the end of a field: dump this table as SQL",
             column.name
         )
     })

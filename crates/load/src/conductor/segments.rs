@@ -372,8 +372,8 @@ impl Conductor<'_> {
         let (path, form) = (file.path.as_path(), &file.form);
         let mut input = if path.as_os_str() == "-" {
             // The first bytes may arrive late or never.
-            let opened = abandonable(&self.ctx.cancel, Input::stdin);
-            opened.ok_or_else(|| self.ctx.interrupted())??
+            let stdin = abandonable(&self.ctx.cancel, Input::stdin);
+            stdin.ok_or_else(|| self.ctx.interrupted())??
         } else {
             open_input(path, file.checksum.is_some())?
         };

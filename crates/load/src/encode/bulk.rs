@@ -29,8 +29,12 @@ pub fn bulk_type(column: &Column, charset: &str, ascii: bool, dates: bool) -> Bu
         | ColumnClass::Year => BulkType::Blob,
         ColumnClass::Text => match &column.charset {
             // With `binary`, each value already has the bytes that its column stores.
-            Some(own) if own == charset || charset == "binary" => BulkType::Blob,
-            Some(own) if ascii && !NOT_ASCII.contains(&own.as_str()) => BulkType::Blob,
+            Some(column_charset) if column_charset == charset || charset == "binary" => {
+                BulkType::Blob
+            }
+            Some(column_charset) if ascii && !NOT_ASCII.contains(&column_charset.as_str()) => {
+                BulkType::Blob
+            }
             // A type with a text form but no character set (UUID, INET6): as bytes it would mean
             // something else.
             _ => BulkType::String,

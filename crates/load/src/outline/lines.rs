@@ -203,7 +203,7 @@ impl<'a> Walk<'a> {
         let mut text = b"DELIMITER ".to_vec();
         text.extend_from_slice(&self.delimiter);
         text.push(b'\n');
-        let own = text.len();
+        let text_start = text.len();
         text.extend_from_slice(&self.text);
         let mut scanner = Scanner::default();
         scanner.set_mode(self.modes.now());
@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
             }
             scanner.set_mode(self.modes.now());
         }
-        let rest = text[at.max(own)..].trim_ascii();
+        let rest = text[at.max(text_start)..].trim_ascii();
         if !rest.is_empty() {
             let kind = classify(rest, self.modes.now());
             self.found(&kind, rest);

@@ -9,7 +9,7 @@ use super::Gather;
 
 /// Something of a layout that an outline takes note of.
 pub enum Part<'a> {
-    /// A file of statements.
+    /// A file of SQL, which may create objects and insert rows.
     Statements(&'a SqlFile),
     /// A database that a load creates, unless it exists, because no file does.
     Database(&'a str),

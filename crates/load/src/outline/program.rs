@@ -32,8 +32,8 @@ pub fn definer(text: &[u8], mode: LexMode) -> Option<Account> {
         return None;
     }
     let first = list.get(at + 2)?;
-    let own = |word| first.is(text, word);
-    if own("CURRENT_USER") || own("CURRENT_ROLE") {
+    let is = |word| first.is(text, word);
+    if is("CURRENT_USER") || is("CURRENT_ROLE") {
         return None;
     }
     let user = name(first, text)?;

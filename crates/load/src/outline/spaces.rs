@@ -36,8 +36,11 @@ impl Spaces {
             name(list.get(at + 1 + usize::from(equals))?, partitions)
         };
         let word = |at: &usize| list[*at].is(partitions, "TABLESPACE");
-        let own = parsed.option("TABLESPACE").map(<[u8]>::to_vec);
-        let all = (0..list.len()).filter(word).filter_map(after).chain(own);
+        let of_table = parsed.option("TABLESPACE").map(<[u8]>::to_vec);
+        let all = (0..list.len())
+            .filter(word)
+            .filter_map(after)
+            .chain(of_table);
         for space in all {
             let space = String::from_utf8_lossy(&space).into_owned();
             if !space.starts_with(OWN) {

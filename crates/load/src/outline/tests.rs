@@ -37,11 +37,16 @@ fn an_outline_names_what_a_dump_brings() {
         assert_eq!(found.named, BTreeMap::from([("a`b".to_owned(), 2)]));
         assert_eq!(found.tables, 1);
         assert!(found.frame.header && found.frame.completed);
-        let own = &found.contents[&Some("a`b".to_owned())];
-        assert_eq!(names(&own.created), ["t"]);
-        assert_eq!(names(&own.filled), ["t"]);
-        assert!(own.database && own.defines && own.triggers && own.views);
-        assert!(own.routines && own.functions && !own.events && own.changes.is_none());
+        let contents = &found.contents[&Some("a`b".to_owned())];
+        assert_eq!(names(&contents.created), ["t"]);
+        assert_eq!(names(&contents.filled), ["t"]);
+        assert!(contents.database && contents.defines && contents.triggers && contents.views);
+        assert!(
+            contents.routines
+                && contents.functions
+                && !contents.events
+                && contents.changes.is_none()
+        );
         let other = &found.contents[&Some("other".to_owned())];
         assert_eq!(names(&other.filled), ["u"]);
         assert!(!other.defines);
@@ -69,8 +74,13 @@ fn a_choice_of_tables_leaves_the_rest_out() {
     let found = outline(DUMP, &options);
     assert_eq!(found.tables, 0);
     assert!(found.definers.is_empty() && found.undeclared.is_none());
-    let own = &found.contents[&Some("a`b".to_owned())];
-    assert!(own.created.is_empty() && own.filled.is_empty() && !own.triggers && !own.views);
+    let contents = &found.contents[&Some("a`b".to_owned())];
+    assert!(
+        contents.created.is_empty()
+            && contents.filled.is_empty()
+            && !contents.triggers
+            && !contents.views
+    );
     options.tables = vec!["a`b.t".to_owned()];
     let found = outline(DUMP, &options);
     assert_eq!(found.tables, 1);
@@ -86,9 +96,9 @@ fn statements_may_share_a_line() {
         found.contents.keys().collect::<Vec<_>>(),
         [&Some("d".to_owned())]
     );
-    let own = &found.contents[&Some("d".to_owned())];
-    assert_eq!(names(&own.created), ["t"]);
-    assert_eq!(names(&own.filled), ["t", "u"]);
+    let contents = &found.contents[&Some("d".to_owned())];
+    assert_eq!(names(&contents.created), ["t"]);
+    assert_eq!(names(&contents.filled), ["t", "u"]);
 }
 
 #[test]

@@ -87,13 +87,16 @@ fn unreadable(
         return Ok(Vec::new());
     }
     let failed = |error| LoadError::server("having the server read definitions", error);
-    let own = conn
+    let session_mode = conn
         .query_value("SELECT @@SESSION.sql_mode")
         .map_err(failed)?;
-    let own = own.unwrap_or_default();
-    let found = read_each(options, conn, definitions, &own).map_err(failed);
-    conn.exec(format!("SET SESSION sql_mode = {}", hex(own.as_bytes())))
-        .map_err(failed)?;
+    let session_mode = session_mode.unwrap_or_default();
+    let found = read_each(options, conn, definitions, &session_mode).map_err(failed);
+    conn.exec(format!(
+        "SET SESSION sql_mode = {}",
+        hex(session_mode.as_bytes())
+    ))
+    .map_err(failed)?;
     found
 }
 
@@ -101,13 +104,13 @@ fn read_each(
     options: &LoadOptions,
     conn: &mut Connection,
     definitions: &[Definition],
-    own: &str,
+    session_mode: &str,
 ) -> Result<Vec<Refusal>, refloat_wire::Error> {
     let mut refusals = Vec::new();
     let mut current = None;
     for one in definitions {
         let sql_mode = match &one.sql_mode {
-            SqlMode::Own => own.to_owned(),
+            SqlMode::Own => session_mode.to_owned(),
             SqlMode::Set(text) => options.mapped_sql_modes(&String::from_utf8_lossy(text)),
             SqlMode::Unknown => continue,
         };
@@ -316,10 +319,10 @@ fn lacks(
 
 /// The server's error for words of `sql_mode`, which is left as it was.
 fn lacks_mode(conn: &mut Connection, words: &str) -> Result<Option<String>, refloat_wire::Error> {
-    let own = conn.query_value("SELECT @@SESSION.sql_mode")?;
+    let before = conn.query_value("SELECT @@SESSION.sql_mode")?;
     let set = |words: &str| format!("SET SESSION sql_mode = {}", hex(words.as_bytes()));
     let found = refused(conn.exec(set(words)))?;
-    conn.exec(set(&own.unwrap_or_default()))?;
+    conn.exec(set(&before.unwrap_or_default()))?;
     let unknown = found.filter(|error| error.server_code() == Some(WRONG_VALUE));
     Ok(unknown.map(|error| error.to_string()))
 }

@@ -194,8 +194,8 @@ pub fn not_appended(
 
 /// Whether all tables that `SHOW TABLES` lists are Refloat's own; also true if there are none.
 fn only_own(listed: &ResultSet, database: &str) -> bool {
-    let own = |name: &str| is_own_table(database, name);
-    (0..listed.len()).all(|row| listed.str(row, 0).is_some_and(own))
+    let is_own = |name: &str| is_own_table(database, name);
+    (0..listed.len()).all(|row| listed.str(row, 0).is_some_and(is_own))
 }
 
 /// Whether no database has tables yet, including those of the dump but not counting Refloat's own:

@@ -66,8 +66,10 @@ fn statement_text(
         let column = &layout.columns[index];
         let name = quote_ident(&column.name);
         let as_it_is = match column.charset.as_deref() {
-            Some(own) => {
-                charset == "binary" || own == charset || (own, charset) == ("utf8mb3", UTF8)
+            Some(column_charset) => {
+                charset == "binary"
+                    || column_charset == charset
+                    || (column_charset, charset) == ("utf8mb3", UTF8)
             }
             None => false,
         };

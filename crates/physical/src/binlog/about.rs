@@ -79,10 +79,12 @@ impl ArchiveAbout {
         // the same one.
         let is_mariadb = self.vendor == "MariaDB";
         match (&self.uuid, &server.uuid) {
-            (Some(own), Some(its)) if own == its && is_mariadb => (self.hostname
+            (Some(uuid), Some(its)) if uuid == its && is_mariadb => (self.hostname
                 != server.hostname)
                 .then(|| format!("{}, not {}", self.hostname, server.hostname)),
-            (Some(own), Some(its)) => (own != its).then(|| format!("its uuid is {own}, not {its}")),
+            (Some(uuid), Some(its)) => {
+                (uuid != its).then(|| format!("its uuid is {uuid}, not {its}"))
+            }
             _ => ((&self.hostname, self.port) != (&server.hostname, server.port)).then(|| {
                 format!(
                     "{}:{}, not {}:{}",

@@ -35,7 +35,7 @@ pub mod kind {
     pub const XID: u8 = 16;
     /// Events were lost.
     pub const INCIDENT: u8 = 26;
-    /// A heartbeat.
+    /// Sent to replicas when nothing is left to send; never in a file.
     pub const HEARTBEAT: u8 = 27;
     /// The beginning of a transaction.
     pub const GTID: u8 = 33;
@@ -47,7 +47,7 @@ pub mod kind {
     pub const XA_PREPARE: u8 = 38;
     /// A whole transaction, compressed.
     pub const PAYLOAD: u8 = 40;
-    /// A heartbeat.
+    /// A heartbeat with a position of 64 bits (MySQL 8.0.26).
     pub const HEARTBEAT_2: u8 = 41;
     /// The beginning of a transaction whose number has a tag.
     pub const GTID_TAGGED: u8 = 42;

@@ -142,9 +142,10 @@ impl Seen {
             .iter()
             .all(|(key, last)| other.sequences.get(key).is_some_and(|its| its >= last));
         maria
-            && self.ranges.iter().all(|(source, own)| {
+            && self.ranges.iter().all(|(source, ranges)| {
                 let its = other.ranges.get(source).map_or(&[][..], Vec::as_slice);
-                own.iter()
+                ranges
+                    .iter()
                     .all(|one| its.iter().any(|it| it.0 <= one.0 && one.1 <= it.1))
             })
     }
@@ -159,7 +160,7 @@ impl Seen {
         let mut both = list
             .sequences
             .iter()
-            .filter_map(|(key, its)| self.sequences.get(key).map(|own| own == its));
+            .filter_map(|(key, its)| self.sequences.get(key).map(|sequence| sequence == its));
         list.is_within(self) && both.all(|same| same)
     }
 
@@ -183,7 +184,7 @@ impl Seen {
         let mut both = self
             .last
             .iter()
-            .filter_map(|(domain, own)| server.last.get(domain).map(|its| own == its));
+            .filter_map(|(domain, last)| server.last.get(domain).map(|its| last == its));
         let ranges = Self {
             ranges: self.ranges.clone(),
             ..Self::default()
@@ -209,8 +210,9 @@ impl Seen {
     pub fn state(&self) -> String {
         let mut text = String::new();
         for (domain, (last, _)) in &self.last {
-            let own = self.sequences.range((*domain, 0)..=(*domain, u32::MAX));
-            let (end, others): (Vec<_>, Vec<_>) = own.partition(|((_, server), _)| server == last);
+            let of_domain = self.sequences.range((*domain, 0)..=(*domain, u32::MAX));
+            let (end, others): (Vec<_>, Vec<_>) =
+                of_domain.partition(|((_, server), _)| server == last);
             for ((domain, server), sequence) in others.into_iter().chain(end) {
                 text.extend([format!("{domain}-{server}-{sequence}\n")]);
             }
@@ -322,16 +324,16 @@ mod tests {
     #[test]
     fn sets_of_mariadb() {
         let mut seen: Seen = "0-1-5,1-9-4".parse().unwrap();
-        let own = seen.clone();
+        let before = seen.clone();
         seen.add(&"0-2-6".parse().unwrap());
         assert_eq!(seen.to_string(), "0-2-6,1-9-4");
         assert_eq!(seen.state(), "0-1-5\n0-2-6\n1-9-4\n");
-        assert!(own.is_within(&seen) && !own.fits(&seen));
-        assert!(own.fits(&"0-1-5,7-1-1".parse().unwrap()));
+        assert!(before.is_within(&seen) && !before.fits(&seen));
+        assert!(before.fits(&"0-1-5,7-1-1".parse().unwrap()));
         let after: Seen = "0-1-5,1-9-4,0-2-6".parse().unwrap();
         let older: Seen = "0-1-5,0-2-5".parse().unwrap();
-        assert!(seen.ends_with(&after) && seen.ends_with(&own));
-        assert!(!seen.ends_with(&older) && !own.ends_with(&after));
+        assert!(seen.ends_with(&after) && seen.ends_with(&before));
+        assert!(!seen.ends_with(&older) && !before.ends_with(&after));
         let mut follows = seen.clone();
         assert!(!follows.go_on(&Seen::default()) && follows == seen);
         assert!(follows.go_on(&"0-2-6".parse().unwrap()) && follows.state() == "0-2-6\n");

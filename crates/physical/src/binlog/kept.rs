@@ -166,11 +166,11 @@ pub fn prune(
         .collect::<Result<_, _>>()?;
     let (mut removed, mut against) = (Vec::new(), Vec::new());
     for archive in open(repository, name)? {
-        let own = backups
+        let of_server = backups
             .iter()
             .filter(|about| archive.about.differs_from(&about.server).is_none());
         // A backup that does not record its position in the log may need all of them.
-        let needed = own.map(|about| {
+        let needed = of_server.map(|about| {
             let place = about.binlog.as_ref().or(about.binlog_began.as_ref());
             place.and_then(|place| number_of(&place.file)).unwrap_or(0)
         });

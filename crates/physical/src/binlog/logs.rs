@@ -219,8 +219,8 @@ impl Logs {
         match (&file.place, &self.archive) {
             (Place::Journal(file), Some((journal, _))) => Ok(Box::new(journal.read(file)?)),
             (Place::Path(path), _) => {
-                let opened = PhysicalError::file(path, "opening the binary log");
-                let file = File::open(path).map_err(opened)?;
+                let failed = PhysicalError::file(path, "opening the binary log");
+                let file = File::open(path).map_err(failed)?;
                 Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
             }
             (Place::Journal(_), None) => Err(self.failed(file, 0, Failure::Torn)),

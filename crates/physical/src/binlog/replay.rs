@@ -290,16 +290,16 @@ fn is_of_server(
     start: &BinlogPosition,
     stretch: &Stretch,
 ) -> Result<(), PhysicalError> {
-    let Ok(own) = start.gtid.parse::<Seen>() else {
+    let Ok(of_backup) = start.gtid.parse::<Seen>() else {
         return Ok(());
     };
     let before = &stretch.before;
-    if start.gtid.is_empty() || before.is_empty() || before.fits(&own) {
+    if start.gtid.is_empty() || before.is_empty() || before.fits(&of_backup) {
         return Ok(());
     }
     Err(PhysicalError::refused(
         Refusal::new(format!(
-            "{}: at {}:{} they have {before}, but the backup has {own}",
+            "{}: at {}:{} they have {before}, but the backup has {of_backup}",
             logs.shown, start.file, start.position
         ))
         .hint("The logs belong to another server, or to another history of this one."),
@@ -348,7 +348,7 @@ fn write_for(
     let write = || -> io::Result<()> {
         let mut file = building.held().replace_file(OsStr::new(name))?;
         file.write_all(text.as_bytes())?;
-        fchown(&file, owner.map(|own| own.0), owner.map(|own| own.1))
+        fchown(&file, owner.map(|ids| ids.0), owner.map(|ids| ids.1))
     };
     write().map_err(PhysicalError::file(
         building.path().join(name),

@@ -142,14 +142,14 @@ impl<'j> Joiner<'j> {
         announced: &Announced,
         run: &'j Run,
     ) -> Result<(Self, Building), PhysicalError> {
-        let (own, its) = (tool.version, announced.tool);
+        let (version, its) = (tool.version, announced.tool);
         let mut against = tool_bugs::for_prepare(&tool);
-        if (own.0, own.1) != (its.0, its.1) || own < its {
+        if (version.0, version.1) != (its.0, its.1) || version < its {
             against.push(
                 Refusal::new(format!(
                     "{} is {} on the joiner, and {} on {}",
                     tool.kind.program(),
-                    text(own),
+                    text(version),
                     text(its),
                     announced.host
                 ))

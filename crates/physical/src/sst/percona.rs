@@ -35,12 +35,16 @@ pub fn bundled(version: &str, path: &str) -> Option<PathBuf> {
 
 /// Why a server of this version cannot use the files of the donor: nothing upgrades them before it
 /// starts.
-pub fn does_not_fit(own: Option<Version>, donor: Option<Version>) -> Option<Refusal> {
-    let (own, its) = (own.unwrap_or_default(), donor.unwrap_or_default());
-    if (own.0, own.1) == (its.0, its.1) && own >= its {
+pub fn does_not_fit(joiner: Option<Version>, donor: Option<Version>) -> Option<Refusal> {
+    let (joiner, its) = (joiner.unwrap_or_default(), donor.unwrap_or_default());
+    if (joiner.0, joiner.1) == (its.0, its.1) && joiner >= its {
         return None;
     }
-    let why = format!("this server is {}, and the donor {}", text(own), text(its));
+    let why = format!(
+        "this server is {}, and the donor {}",
+        text(joiner),
+        text(its)
+    );
     Some(Refusal::new(why).hint("It must be of the same series as the donor, and not older."))
 }
 
@@ -123,10 +127,10 @@ mod tests {
             let error = all.percona_certificates(data.path()).err();
             error.map_or_else(String::new, |error| error.to_string())
         };
-        let own = message(&[]);
+        let certificate = message(&[]);
         assert!(
-            own.contains(&data.path().join("ca.pem").display().to_string()),
-            "{own}"
+            certificate.contains(&data.path().join("ca.pem").display().to_string()),
+            "{certificate}"
         );
         let named = message(&["--ssl-ca=/no/ca", "--pxc-encrypt-cluster-traffic=ON"]);
         assert!(named.contains("/no/ca"), "{named}");
@@ -136,7 +140,7 @@ mod tests {
 
     #[test]
     fn servers_of_another_series_or_older_are_refused() {
-        let fits = |own, its| does_not_fit(Some(own), Some(its)).is_none();
+        let fits = |joiner, its| does_not_fit(Some(joiner), Some(its)).is_none();
         assert!(fits((8, 0, 42), (8, 0, 36)) && fits((8, 4, 3), (8, 4, 3)));
         assert!(!fits((8, 0, 36), (8, 0, 42)) && !fits((8, 4, 3), (8, 0, 42)));
         assert!(does_not_fit(None, Some((8, 0, 36))).is_some());

@@ -169,15 +169,15 @@ impl Channel {
             Some(certificates) => certificates.connect(stream)?,
             None => Box::new(stream),
         };
-        let own: [u8; RANDOM] = random();
-        stream.write_all(&[&MAGIC[..], &own].concat())?;
+        let nonce: [u8; RANDOM] = random();
+        stream.write_all(&[&MAGIC[..], &nonce].concat())?;
         stream.flush()?;
         let mut other = [0; RANDOM];
         stream.read_exact(&mut other)?;
         Ok(Self {
             stream,
-            out: secret.key("to the receiver", &own, &other),
-            incoming: secret.key("to the sender", &own, &other),
+            out: secret.key("to the receiver", &nonce, &other),
+            incoming: secret.key("to the sender", &nonce, &other),
             sealed: Vec::new(),
             most: FRAME_MAX + TAG,
             unproven: None,
@@ -219,14 +219,14 @@ impl Channel {
         if magic != MAGIC {
             return Err(ChannelError::Foreign("it speaks another protocol"));
         }
-        let own: [u8; RANDOM] = random();
-        stream.write_all(&own)?;
+        let nonce: [u8; RANDOM] = random();
+        stream.write_all(&nonce)?;
         stream.flush()?;
         timeout.set_read_timeout(Some(PATIENCE))?;
         Ok(Self {
             stream,
-            out: secret.key("to the sender", other, &own),
-            incoming: secret.key("to the receiver", other, &own),
+            out: secret.key("to the sender", other, &nonce),
+            incoming: secret.key("to the receiver", other, &nonce),
             sealed: Vec::new(),
             // The first frame is a greeting, and its sender is not authenticated before it.
             most: GREETING_MAX,
@@ -334,8 +334,8 @@ mod tests {
         let address = listener.local_addr().unwrap().to_string();
         std::thread::scope(|scope| {
             let other = scope.spawn(|| Channel::accept(listener.accept().unwrap().0, theirs));
-            let own = Channel::connect(&address, ours).unwrap();
-            (own, other.join().unwrap().unwrap())
+            let channel = Channel::connect(&address, ours).unwrap();
+            (channel, other.join().unwrap().unwrap())
         })
     }
 

@@ -87,15 +87,15 @@ fn a_mysql_server_comes_back_as_it_was() {
         .unwrap();
     assert_eq!(other.trim(), "0", "it is there, and empty");
     place.sql("DROP TABLE shop.other");
-    let told =
+    let status =
         "SELECT BINLOG_FILE, BINLOG_POSITION, GTID_EXECUTED FROM performance_schema.clone_status";
-    let told = place.server.query(told).unwrap();
+    let status = place.server.query(status).unwrap();
     let words = |text: &str| {
         text.split_whitespace()
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    assert_eq!(words(&told), words(&stood));
+    assert_eq!(words(&status), words(&stood));
     place.assert_holds(&expected);
     place.assert_sound();
     place.sql("INSERT INTO shop.inno VALUES (0, 'new'); CREATE TABLE shop.more LIKE shop.inno");

@@ -183,10 +183,10 @@ impl Place {
         for table in self.snapshot().rows.keys() {
             let (database, name) = table.split_once('.').unwrap();
             let quoted = format!("`{}`.`{}`", database, name.trim_matches('`'));
-            let said = conn
+            let checked = conn
                 .query(format!("CHECK TABLE {quoted} EXTENDED"))
                 .unwrap();
-            assert_eq!(said.str(said.len() - 1, 3), Some("OK"), "{quoted}");
+            assert_eq!(checked.str(checked.len() - 1, 3), Some("OK"), "{quoted}");
         }
     }
 

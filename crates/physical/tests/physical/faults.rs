@@ -380,11 +380,12 @@ fn a_slow_copy_keeps_up_with_the_redo_log() {
         CREATE TABLE shop.big (id INT PRIMARY KEY, text LONGTEXT) ENGINE=InnoDB; INSERT INTO shop.big SELECT seq, REPEAT(MD5(seq), 60000) FROM shop.seq_1_to_160",
     );
     let lsn = || {
-        let said = place
+        let status = place
             .server
             .query("SHOW STATUS LIKE 'Innodb_lsn_current'")
             .unwrap();
-        said.split_whitespace()
+        status
+            .split_whitespace()
             .last()
             .unwrap()
             .parse::<u64>()

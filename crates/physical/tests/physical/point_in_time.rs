@@ -69,8 +69,8 @@ impl Log<'_> {
         } else {
             "SHOW BINARY LOG STATUS"
         };
-        let told = self.ask(status);
-        let words: Vec<&str> = told.split_whitespace().collect();
+        let answer = self.ask(status);
+        let words: Vec<&str> = answer.split_whitespace().collect();
         format!("{}:{}", words[0], words[1])
     }
 
@@ -333,9 +333,9 @@ fn comes_back(
     options: &RestoreOptions,
     (expected, gtids): &(Snapshot, String),
 ) {
-    let told = plan(options, &place.repository).unwrap().replay.unwrap();
+    let planned = plan(options, &place.repository).unwrap().replay.unwrap();
     let replayed = place.restore(options).unwrap().replayed.unwrap();
-    assert_eq!(replayed.end, told.end);
+    assert_eq!(replayed.end, planned.end);
     place.server.restart().unwrap();
     place.assert_holds(expected);
     let log = Log { place, kind };

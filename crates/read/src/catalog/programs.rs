@@ -257,13 +257,11 @@ fn in_order(views: Vec<View>) -> Vec<View> {
     let sources: Vec<BTreeSet<usize>> = views
         .iter()
         .enumerate()
-        .map(|(own, view)| {
+        .map(|(at, view)| {
             let text = &view.create.text;
             names
                 .iter()
-                .filter(|(name, index)| {
-                    **index != own && memchr::memmem::find(text, name).is_some()
-                })
+                .filter(|(name, index)| **index != at && memchr::memmem::find(text, name).is_some())
                 .map(|(_, index)| *index)
                 .collect()
         })

@@ -47,7 +47,7 @@ pub struct Table {
     pub definition: Vec<u8>,
     /// Columns to read; without generated ones.
     pub columns: Vec<Column>,
-    /// Generated columns.
+    /// Columns that the server computes: they are not read.
     pub generated: Vec<Column>,
     /// The key by which the rows can be cut into ranges; empty if there is none.
     pub key: Vec<KeyColumn>,

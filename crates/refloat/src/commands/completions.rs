@@ -18,7 +18,7 @@ EXAMPLES:
   For fish:
       refloat completions fish > ~/.config/fish/completions/refloat.fish")]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Shell that will read the script
     #[arg(value_enum)]
     shell: Shell,
 }

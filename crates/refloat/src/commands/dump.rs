@@ -42,9 +42,9 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
                 .into(),
         );
     }
-    let opened = repo.map(|repo| repo.open_or_init(context)).transpose()?;
+    let destination = repo.map(|repo| repo.open_or_init(context)).transpose()?;
     let (watch, run) = Watch::begin("dump", args.output.show(), context)?;
-    if let Some((repository, is_new)) = opened {
+    if let Some((repository, is_new)) = destination {
         if is_new {
             let url = repository.storage().url();
             run.events

@@ -250,23 +250,23 @@ impl RebuildArgs {
         let refused = |reason: String, hint: String| {
             Err(ProgramError::new(Exit::Refused, reason).hint(hint).into())
         };
-        let (mut own, mut donors) = (None, Vec::new());
+        let (mut here, mut donors) = (None, Vec::new());
         for one in copy_donors(&view) {
             let at = nodes.at(&one.name)?;
             let folder = view.nodes[at].state.as_ref().map(|state| &state.datadir);
             let is_here = nodes.members[at].host == Some(Host::Local)
                 && folder.is_some_and(|folder| Path::new(folder) == self.datadir.to);
             if is_here {
-                own = Some(one.name);
+                here = Some(one.name);
             } else {
                 donors.push((at, one));
             }
         }
         let Some((at, first)) = donors.into_iter().next() else {
-            if let Some(own) = own {
+            if let Some(here) = here {
                 return refused(
                     format!(
-                        "{own} is the only node in sync, and it runs in {}",
+                        "{here} is the only node in sync, and it runs in {}",
                         self.datadir.to.display()
                     ),
                     "There is nothing to rebuild it from, and no need to.".to_owned(),

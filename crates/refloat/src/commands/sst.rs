@@ -169,10 +169,10 @@ fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyh
             "the joiner has not sent a secret for the transfer",
         )])
     })?;
-    let own = certificates(call, settings)?;
+    let files = certificates(call, settings)?;
     // The joiner is told in the form that it understands.
-    let (certificates, refused) = match (own, address.tls) {
-        (own @ Some(_), true) => (own, None),
+    let (certificates, refused) = match (files, address.tls) {
+        (files @ Some(_), true) => (files, None),
         (None, false) => (None, None),
         (Some(_), false) => (
             None,

@@ -405,11 +405,11 @@ fn an_archive_of_a_dump_that_stopped_is_none() {
     let mut running = dump_to_stdout(&desk, &url, &slowly).spawn().unwrap();
     drop(running.stdout.take());
     let output = running.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(
-        said.contains("standard output: writing the archive failed"),
-        "{said}"
+        stderr.contains("standard output: writing the archive failed"),
+        "{stderr}"
     );
     finish(dump_to_stdout(&desk, &url, &["--json"]))
         .exits(2)

@@ -149,7 +149,7 @@ fn port(url: &str) -> String {
 // Hazard of dumps: L-88, L-118 what a dump of a server does not hold: loadable functions, servers,
 //   plugins, components, resource groups, reference systems, histograms, prepared XA transactions
 #[test]
-fn what_is_not_in_a_dump_is_said() {
+fn what_is_not_in_a_dump_is_reported() {
     for kind in BOTH {
         let server = servers::start(&servers::quick(kind));
         let desk = Desk::new();
@@ -230,7 +230,7 @@ fn what_is_not_in_a_dump_is_said() {
 /// A character beyond U+FFFF in a default or an ENUM member, which `SHOW CREATE TABLE` prints as a
 /// question mark.
 #[test]
-fn characters_that_the_server_does_not_show_are_told() {
+fn characters_that_the_server_does_not_show_are_reported() {
     for kind in BOTH {
         let server = servers::start(&servers::quick(kind));
         let desk = Desk::new();

@@ -81,8 +81,8 @@ fn loads_with_a_certificate(server: &Instance, certificate: &Path, key: &Path, s
     // The same through the URL and through an option file.
     desk.next();
     let glue = if url.contains('?') { '&' } else { '?' };
-    let told = format!("{url}{glue}ssl-cert={certificate}&ssl-key={key}");
-    load(&desk, &told, &[]).exits(0);
+    let with_certificate = format!("{url}{glue}ssl-cert={certificate}&ssl-key={key}");
+    load(&desk, &with_certificate, &[]).exits(0);
     desk.next();
     let options = desk.file(
         "client.cnf",

@@ -100,13 +100,13 @@ fn rows_that_cannot_be_compared_are_not_called_the_same() {
             .says("some of its rows have no value for column a")
             .never_says("the SAME");
         // With the key it is an ordinary row.
-        let told = dump(&body.replace("SET b", "SET a=2, b"));
-        let told = desk.file("told.sql", told);
-        verify(told.as_os_str())
+        let changed = dump(&body.replace("SET b", "SET a=2, b"));
+        let changed = desk.file("changed.sql", changed);
+        verify(changed.as_os_str())
             .exits(4)
             .says("only in the first, a = '2', b = 'set', c = '2'");
         desk.ask(server, "INSERT INTO @db.t VALUES (2, 'set', 2)");
-        verify(told.as_os_str()).exits(0).says("the SAME");
+        verify(changed.as_os_str()).exits(0).says("the SAME");
     }
 }
 

@@ -206,11 +206,11 @@ fn metadata_without_end_is_given_up() {
             std::fs::write(source.join("@.json"), "{}").unwrap();
         }
         std::fs::write(source.join(name), &bomb).unwrap();
-        let said = format!("{name}: {METADATA_LIMIT}");
+        let message = format!("{name}: {METADATA_LIMIT}");
         let load = desk.load_command(&source, &shared(ServerKind::MariaDb1011).url(), &[]);
-        refused(load, 3, &[&said], METADATA_PEAK_KIB);
+        refused(load, 3, &[&message], METADATA_PEAK_KIB);
         let inspect = desk.refloat(["inspect".as_ref(), source.as_os_str()]);
-        refused(inspect, 3, &[&said], METADATA_PEAK_KIB);
+        refused(inspect, 3, &[&message], METADATA_PEAK_KIB);
     }
 }
 
@@ -235,11 +235,11 @@ fn metadata_of_tiny_values_takes_little_memory() {
             let bytes = bomb_of("gzip", &head, filler.as_bytes(), PARTS_VALUES);
             std::fs::write(source.join(name), &bytes).unwrap();
             let source = source.as_os_str();
-            let said = [name, " values in "];
+            let words = [name, " values in "];
             let inspect = desk.refloat(["inspect".as_ref(), source]);
-            refused(inspect, 3, &said, METADATA_PEAK_KIB);
+            refused(inspect, 3, &words, METADATA_PEAK_KIB);
             let verify = desk.refloat(["verify".as_ref(), source, url.as_ref()]);
-            refused(verify, 1, &said, METADATA_PEAK_KIB);
+            refused(verify, 1, &words, METADATA_PEAK_KIB);
         }
     }
 }
@@ -264,14 +264,14 @@ fn metadata_of_any_size_is_not_read_whole_by_verify() {
 #[test]
 fn a_frame_that_asks_for_a_giant_window_gets_none() {
     let desk = Desk::new();
-    let said =
+    let message =
         "the zstd stream needs more memory to decompress than the 134217728 bytes that are allowed";
     let file = desk.file("dump.sql.zst", GIANT_WINDOW);
     load_fails(
         &desk,
         &file,
         &[],
-        &["dump.sql.zst: ", said],
+        &["dump.sql.zst: ", message],
         METADATA_PEAK_KIB,
     );
     let db = desk.db.clone();
@@ -286,7 +286,7 @@ fn a_frame_that_asks_for_a_giant_window_gets_none() {
             &desk,
             &source,
             &["--replace"],
-            &[&name, said],
+            &[&name, message],
             METADATA_PEAK_KIB,
         );
     }
@@ -324,7 +324,7 @@ fn a_chunk_that_is_compared_is_no_bomb() {
     let before = std::fs::metadata(&chunk).unwrap().len();
     let manifest = Path::new(out).join("manifest.json");
     let text = std::fs::read_to_string(&manifest).unwrap();
-    for (bytes, said) in [
+    for (bytes, message) in [
         (
             bomb("zstd", "1\t", b'x', PARTS_ROW),
             "row 1 has more than 1073741824 bytes",
@@ -341,7 +341,7 @@ fn a_chunk_that_is_compared_is_no_bomb() {
         refused(
             desk.refloat(["verify", out, &url]),
             1,
-            &[name, said],
+            &[name, message],
             ROW_PEAK_KIB,
         );
     }

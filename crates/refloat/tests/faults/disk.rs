@@ -17,11 +17,11 @@ use crate::support::{
 
 /// Asserts that the summary reports the rows that are there.
 #[track_caller]
-fn said_as_it_is(desk: &Desk, server: &Instance, run: &Run) -> u64 {
+fn reported_as_it_is(desk: &Desk, server: &Instance, run: &Run) -> u64 {
     let rows = desk.rows(server, "items").unwrap();
-    let said = run.stdout.replace(',', "");
+    let summary = run.stdout.replace(',', "");
     assert!(
-        said.contains(&format!("items: {rows} ")),
+        summary.contains(&format!("items: {rows} ")),
         "{rows} rows are there, the summary says\n{}",
         run.stdout
     );
@@ -34,7 +34,7 @@ const FREE: u32 = 48;
 const ROWS: u64 = 120_000;
 
 #[test]
-fn a_full_disk_is_said_and_settings_are_put_back() {
+fn a_full_disk_is_reported_and_settings_are_put_back() {
     let mariadb = StartOptions::new(ServerKind::MariaDb1011)
         .option("innodb_log_file_size", "8M")
         .option("innodb_temp_data_file_path", "ibtmp1:1M:autoextend");
@@ -58,7 +58,7 @@ fn a_full_disk_is_said_and_settings_are_put_back() {
             .says("items")
             .says("NOT complete")
             .says("disk is full");
-        let there = said_as_it_is(&desk, &server, &run);
+        let there = reported_as_it_is(&desk, &server, &run);
         assert_same_settings(&before, &server);
         // Once there is space, the same command resumes.
         small.grow(900);
@@ -78,7 +78,7 @@ fn a_full_disk_is_said_and_settings_are_put_back() {
 }
 
 #[test]
-fn a_full_folder_for_temporary_files_is_said_and_the_rows_stay() {
+fn a_full_folder_for_temporary_files_is_reported_and_the_rows_stay() {
     let small = SmallDisk::mount(6);
     // The server runs as another user, and no other user may own its folder for temporary files.
     std::fs::set_permissions(small.path(), PermissionsExt::from_mode(0o1777)).unwrap();
@@ -97,7 +97,7 @@ fn a_full_folder_for_temporary_files_is_said_and_the_rows_stay() {
         .says("missing: ADD KEY `name`")
         .says("disk is full");
     assert_eq!(
-        said_as_it_is(&desk, &server, &run),
+        reported_as_it_is(&desk, &server, &run),
         200_000,
         "the rows are in, only the keys are not"
     );

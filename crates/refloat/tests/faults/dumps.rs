@@ -812,7 +812,7 @@ fn a_full_disk_ends_a_dump_with_its_name() {
 }
 
 #[test]
-fn the_obvious_mistakes_are_told() {
+fn the_obvious_mistakes_are_reported() {
     let server = shared(ServerKind::MariaDb1011);
     let desk = Desk::new();
     desk.load_text(dump(&table("items", 10)), server, &[])
@@ -1126,8 +1126,8 @@ fn two_files_of_rows_in_each_others_place_are_found_before_the_load_has_ended() 
         let (run, out) = dump_it(&desk, server, "out", &more);
         run.exits(0);
         let wanted = desk.ask(server, "CHECKSUM TABLE @db.w");
-        let said = read_manifest(&out);
-        let chunks = table_of(&said, "w")["chunks"].as_array().unwrap();
+        let manifest = read_manifest(&out);
+        let chunks = table_of(&manifest, "w")["chunks"].as_array().unwrap();
         let path = |at: usize| chunks[at]["path"].as_str().unwrap();
         assert!(chunks.len() > 4 && chunks[1]["bytes"] == chunks[2]["bytes"]);
         let (one, other) = (out.join(path(1)), out.join(path(2)));
@@ -1200,9 +1200,9 @@ fn no_row_of_a_file_in_the_place_of_another_tables_gets_into_a_table() {
         ];
         let (run, out) = dump_it(&desk, server, "out", &more);
         run.exits(0);
-        let said = read_manifest(&out);
+        let manifest = read_manifest(&out);
         let second = |name: &str| {
-            let chunks = table_of(&said, name)["chunks"].as_array().unwrap();
+            let chunks = table_of(&manifest, name)["chunks"].as_array().unwrap();
             assert!(chunks.len() > 2);
             let path = out.join(chunks[1]["path"].as_str().unwrap());
             (path, chunks[1]["bytes"].as_u64())

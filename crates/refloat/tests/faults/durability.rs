@@ -110,7 +110,7 @@ fn what_is_done_is_on_the_disk() {
 }
 
 #[test]
-fn a_log_that_the_account_may_not_bring_to_the_disk_is_told() {
+fn a_log_that_the_account_may_not_bring_to_the_disk_is_reported() {
     let server = servers::start(&durable(ServerKind::MySql97));
     let desk = Desk::new();
     let url = format!(

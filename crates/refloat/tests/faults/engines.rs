@@ -16,7 +16,7 @@ use crate::support::{
 /// A refused row stops the load, which says where and which rows may be in. With
 /// `--on-error continue` only that row is left out.
 #[test]
-fn a_refused_row_of_a_table_without_transactions_is_told() {
+fn a_refused_row_of_a_table_without_transactions_is_reported() {
     let mut desk = Desk::new();
     for kind in BOTH {
         let server = shared(kind);

@@ -179,7 +179,7 @@ fn names_in_a_folder_do_not_lead_out_of_it() {
 }
 
 #[test]
-fn a_file_of_another_format_is_told_by_its_fields() {
+fn a_file_of_another_format_is_recognised_by_its_fields() {
     for kind in BOTH {
         let desk = Desk::new();
         let server = shared(kind);

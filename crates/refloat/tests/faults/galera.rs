@@ -251,8 +251,8 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
     };
     let run = finish(dump(&desk, "behind", &["--desync", "--json"])).exits(0);
     for event in ["setting_changed", "setting_reverted"] {
-        let said = |line: &str| line.contains(event) && line.contains("wsrep_desync");
-        assert!(run.stdout.lines().any(said), "{event}: {}", run.stdout);
+        let reports = |line: &str| line.contains(event) && line.contains("wsrep_desync");
+        assert!(run.stdout.lines().any(reports), "{event}: {}", run.stdout);
     }
     assert_eq!(of_cluster(there, "wsrep_desync"), "OFF");
     let last: serde_json::Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
@@ -301,8 +301,8 @@ fn backed_up(node: &Instance, desk: &Desk) {
     let is = |value: &str| of_cluster(node, "wsrep_desync") == value;
     let run = finish(backup(&["--json"])).exits(0);
     for event in ["setting_changed", "setting_reverted"] {
-        let said = |line: &str| line.contains(event) && line.contains("wsrep_desync");
-        assert!(run.stdout.lines().any(said), "{event}: {}", run.stdout);
+        let reports = |line: &str| line.contains(event) && line.contains("wsrep_desync");
+        assert!(run.stdout.lines().any(reports), "{event}: {}", run.stdout);
     }
     // It keeps pace when the backup ends.
     assert_eq!(of_cluster(node, "wsrep_local_state_comment"), "Synced");

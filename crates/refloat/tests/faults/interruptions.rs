@@ -213,7 +213,7 @@ fn after_kill_9_settings_are_listed_and_put_back() {
 }
 
 #[test]
-fn a_server_killed_in_the_middle_is_said_and_its_settings_stay_known() {
+fn a_server_killed_in_the_middle_is_reported_and_its_settings_stay_known() {
     for &kind in crate::support::kinds() {
         let mut server = server(kind);
         let before = settings(&server);

@@ -225,8 +225,8 @@ impl Campaign<'_> {
         let begun = Instant::now();
         while kills < wanted && !is_whole {
             let (run, was_hit) = self.strike(dice, story);
-            let said = run.stderr.lines().find(|line| line.starts_with(ERROR));
-            let _ = write!(story, " -> {:?} {}", run.code, said.unwrap_or_default());
+            let error = run.stderr.lines().find(|line| line.starts_with(ERROR));
+            let _ = write!(story, " -> {:?} {}", run.code, error.unwrap_or_default());
             if self.must_wait(&run, begun) {
                 continue;
             }
@@ -236,7 +236,7 @@ impl Campaign<'_> {
                 Some(0) => assert!(is_whole, "{story}: {run:?}"),
                 Some(code) => {
                     assert!(was_hit && code != 101, "{story}: {run:?}");
-                    assert!(said.is_some(), "{story}: {run:?}");
+                    assert!(error.is_some(), "{story}: {run:?}");
                 }
                 None => {}
             }

@@ -235,15 +235,15 @@ fn killed_dump(desk: &Desk, server: &mut Ephemeral, dice: &mut Dice, round: u64)
 
 /// The statement that a load suggests if MariaDB was killed while it created a partitioned table
 /// and has kept some partitions.
-fn advised_drop(said: &str) -> Option<String> {
-    let (_, rest) = said.split_once("run DROP TABLE ")?;
+fn advised_drop(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("run DROP TABLE ")?;
     let (name, _) = rest.split_once(" on the server")?;
     Some(format!("DROP TABLE {name}"))
 }
 
 /// The file unknown to a server that was killed, in the place of a table to create.
-fn advised_move(said: &str) -> Option<&str> {
-    let (_, rest) = said.split_once("Move ")?;
+fn advised_move(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("Move ")?;
     let (file, _) = rest.split_once(" out of the data folder")?;
     Some(file)
 }
@@ -301,7 +301,7 @@ struct Ended {
     /// Whether the server was killed, during this load or an earlier one.
     crashed: bool,
     /// Whether it could report that everything was done.
-    said: bool,
+    reported: bool,
     /// What it printed until then.
     text: String,
 }
@@ -346,7 +346,7 @@ impl Killed<'_> {
             match run.code {
                 Some(0) => {
                     ended.text.push_str(&run.stderr);
-                    ended.said = true;
+                    ended.reported = true;
                     return ended;
                 }
                 Some(3) if done.iter().any(|words| run.stderr.contains(words)) => return ended,
@@ -402,7 +402,7 @@ fn kills(kind: ServerKind) {
         ask(&server, &given.needs);
         let parts = given.parts.len() as u64;
         let mut story = format!("{kind}, seed {seed}, round {round}, {way:?}");
-        let (mut last, mut crashed, mut said) = (String::new(), false, true);
+        let (mut last, mut crashed, mut reported) = (String::new(), false, true);
         for part in &given.parts {
             let load = Killed {
                 desk: &desk,
@@ -416,7 +416,7 @@ fn kills(kind: ServerKind) {
             last.push_str(&ended.text);
             crashed |= ended.crashed;
             // What one load could not remove, the next one does.
-            said = ended.said;
+            reported = ended.reported;
         }
         let left_behind = ask(&server, "SHOW DATABASES LIKE 'refloat%'");
         let tables =
@@ -428,7 +428,7 @@ fn kills(kind: ServerKind) {
         let harmless = |table| matches!(table, "settings_journal" | "removal_settled");
         let excused = crashed && tables.lines().all(harmless);
         assert!(
-            !said || left_behind.is_empty() || excused,
+            !reported || left_behind.is_empty() || excused,
             "{story}: left: {left_behind} with {tables}; it said\n{last}"
         );
         for left in left_behind.lines() {

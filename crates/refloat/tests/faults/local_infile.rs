@@ -47,7 +47,7 @@ fn load_data_is_allowed_for_the_load(desk: &mut Desk, server: &Ephemeral) {
 }
 
 #[test]
-fn mysql_gets_inserts_and_is_told_why_or_allows_it_for_the_load() {
+fn mysql_gets_inserts_with_the_reason_or_allows_it_for_the_load() {
     let server = server(ServerKind::MySql97);
     let before = settings(&server);
     let mut desk = Desk::new();

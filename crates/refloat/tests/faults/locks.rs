@@ -82,16 +82,16 @@ impl Dump<'_> {
     fn goes_on(&self, because: &[&str], end: impl FnOnce()) -> Run {
         let (mut command, out) = self.command("done", "60");
         let file = self.desk.path("stderr");
-        let said = || std::fs::read_to_string(&file).unwrap();
+        let output = || std::fs::read_to_string(&file).unwrap();
         command.stderr(std::fs::File::create(&file).unwrap());
         let mut running = Running::start(command);
         let waits = "the lock of the snapshot is not taken yet";
-        wait_until(waits, || said().contains(waits) || running.has_ended());
-        assert!(!running.has_ended(), "it did not wait: {}", said());
+        wait_until(waits, || output().contains(waits) || running.has_ended());
+        assert!(!running.has_ended(), "it did not wait: {}", output());
         end();
         let run = running.ends_within(GIVES_UP);
         let mut run = Run {
-            stderr: said(),
+            stderr: output(),
             ..run
         }
         .exits(0);

@@ -66,14 +66,14 @@ fn a_manifest_that_was_changed_is_refused_by_every_reader() {
         assert!(pack.status().unwrap().success());
         for source in [&out, &tar] {
             let loaded = load(&desk, source, server).exits(3);
-            let said = ["manifest.json", "damaged", "fetch the dump again"];
+            let parts = ["manifest.json", "damaged", "fetch the dump again"];
             let runs = [
                 loaded,
                 inspect(&desk, source).exits(3),
                 verify(&desk, source, server).exits(1),
             ];
             for run in runs {
-                said.iter().fold(run, |run, words| run.says(words));
+                parts.iter().fold(run, |run, words| run.says(words));
             }
         }
     }
@@ -96,8 +96,8 @@ fn a_manifest_with_two_tables_of_one_name_is_refused() {
     edit_manifest(&out, |text| {
         text.replacen("\"name\": \"t1\"", "\"name\": \"t3\"", 1)
     });
-    let said = format!("it names the table {}.t3 twice", desk.db);
-    load(&desk, &out, server).exits(3).says(&said);
-    inspect(&desk, &out).exits(3).says(&said);
-    verify(&desk, &out, server).exits(1).says(&said);
+    let message = format!("it names the table {}.t3 twice", desk.db);
+    load(&desk, &out, server).exits(3).says(&message);
+    inspect(&desk, &out).exits(3).says(&message);
+    verify(&desk, &out, server).exits(1).says(&message);
 }

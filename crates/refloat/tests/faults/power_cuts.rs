@@ -404,16 +404,19 @@ fn loads_go_on_after_outages() {
                 // If the power fails just as a table is dropped, its data file comes back: the load
                 // says so, with what to do.
                 if run.code == Some(1) {
-                    let said = run.says("Move refloat_load/").stderr;
-                    let (_, file) = said.split_once("Move ").unwrap();
+                    let stderr = run.says("Move refloat_load/").stderr;
+                    let (_, file) = stderr.split_once("Move ").unwrap();
                     let (file, _) = file.split_once(' ').unwrap();
                     std::fs::remove_file(volume.path().join(file)).unwrap();
                     run = desk.load(&little, &server, &more);
                 }
-                let said = run.exits(0).stderr;
+                let stderr = run.exits(0).stderr;
                 let stray = volume.path().join("refloat/settings_journal.ibd");
                 if own() == "refloat" && stray.exists() {
-                    assert!(said.contains("in which nothing is left"), "{story}: {said}");
+                    assert!(
+                        stderr.contains("in which nothing is left"),
+                        "{story}: {stderr}"
+                    );
                     std::fs::remove_file(stray).unwrap();
                     ask(&server, "DROP DATABASE refloat");
                 }

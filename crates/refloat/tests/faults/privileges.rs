@@ -294,7 +294,7 @@ fn a_server_that_the_account_does_not_see_all_of_is_not_empty() {
 }
 
 #[test]
-fn what_was_asked_of_the_settings_is_done_or_said() {
+fn what_was_asked_of_the_settings_is_done_or_reported() {
     for kind in BOTH {
         let server = logging(kind);
         let mut desk = Desk::new();

@@ -582,7 +582,7 @@ fn rows_that_were_refused_before_are_not_forgotten() {
 }
 
 #[test]
-fn an_account_that_may_keep_no_marks_loads_and_is_told() {
+fn an_account_that_may_keep_no_marks_loads_with_a_warning() {
     for kind in BOTH {
         let server = shared(kind);
         let desk = Desk::new();
@@ -604,7 +604,7 @@ fn an_account_that_may_keep_no_marks_loads_and_is_told() {
 }
 
 #[test]
-fn a_server_lost_without_its_redo_log_is_told() {
+fn a_server_lost_without_its_redo_log_is_reported() {
     let mut server = server(ServerKind::MySql97);
     let desk = Desk::new();
     let mut held = Held::start(&desk, &server, &["--durability", "disposable"]);

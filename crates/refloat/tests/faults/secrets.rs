@@ -139,8 +139,8 @@ fn a_password_is_never_written_or_shown() {
         assert!(!String::from_utf8_lossy(&line).contains(CANARY));
         drop(running);
         // A password in a command-line URL is refused, and not repeated.
-        let told = url.replace('@', &format!(":{CANARY}@"));
-        clean(finish(desk.load_command(&good, &told, &[])));
+        let with_password = url.replace('@', &format!(":{CANARY}@"));
+        clean(finish(desk.load_command(&good, &with_password, &[])));
         assert_clean(&desk.state());
         ask(server, &format!("DROP USER {user}@'%'"));
     }

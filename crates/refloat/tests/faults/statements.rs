@@ -366,12 +366,12 @@ fn what_reaches_beyond_the_dump_is_never_run() {
                 .lines()
                 .find(|one| one.contains(&format!("line {number}, ")))
                 .unwrap_or_else(|| panic!("{line} is not listed: {}", run.stdout));
-            let told = if reason.starts_with("--") {
+            let output = if reason.starts_with("--") {
                 run.stderr.as_str()
             } else {
                 listed
             };
-            assert!(told.contains(reason), "{line}: {told}");
+            assert!(output.contains(reason), "{line}: {output}");
         }
         assert_eq!(
             desk.rows(shared(kind), "t"),

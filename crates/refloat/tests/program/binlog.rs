@@ -202,8 +202,8 @@ fn what_another_history_goes_on_with_is_not_kept(kept: &Kept, reset: &str) {
     });
     kept.sql("INSERT INTO shop.one (text) VALUES ('of the other history')");
     for _ in 0..2 {
-        let said = "binlog.000002 on the server belongs to another history than archive db1";
-        kept.once().exits(3).says(said);
+        let message = "binlog.000002 on the server belongs to another history than archive db1";
+        kept.once().exits(3).says(message);
     }
     assert!(!archive.join("files/binlog.000002").exists());
 }

@@ -140,8 +140,8 @@ fn healthd_keeps_to_its_rules(state: &Path, file: &str, first: &str) {
     healthd.says("answering at http://127.0.0.1:");
     healthd.says("answering agent checks at ");
     healthd.says("synced: the node is synced");
-    let said = healthd.stderr();
-    let (_, agent) = said
+    let stderr = healthd.stderr();
+    let (_, agent) = stderr
         .split_once("answering agent checks at ")
         .expect("an address");
     let agent = || {
@@ -244,12 +244,12 @@ fn ended_by_ctrl_c(command: &mut Command, lines: usize) -> Vec<String> {
     let mut child = KillOnDrop::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
     let deadline = Instant::now() + LONG;
     let printed = Lines::of(child.stdout.take().expect("it is a pipe"), deadline);
-    let said: Vec<String> = printed.take(lines).collect();
+    let shown: Vec<String> = printed.take(lines).collect();
     signal("-INT", child.id());
     let status = child.ends_by(deadline).expect("it ends after Ctrl-C");
     assert_eq!(status.code(), Some(0));
-    assert_eq!(said.len(), lines, "it ended by itself: {said:?}");
-    said
+    assert_eq!(shown.len(), lines, "it ended by itself: {shown:?}");
+    shown
 }
 
 /// A node of a cluster of two goes away and comes back as a user would have it: with a command, in
@@ -319,9 +319,9 @@ fn a_node_comes_back_without_a_hold(state: &Path, file: &str) {
     let mut running = Running::start_into(maintain, result.into());
     running.says("1073741824000 have to stay (--keep-free): it keeps no more for c-2");
     std::fs::write(&go, "").expect("a file");
-    let said = running.ends(1);
+    let stderr = running.ends(1);
     let words = "write-sets are not kept for its start: the machine of c-1 has ";
-    assert!(said.contains(words), "{said}");
+    assert!(stderr.contains(words), "{stderr}");
     let page = std::fs::read_to_string(&page).expect("a result");
     assert!(page.starts_with("c-2 is back by IST: "), "{page}");
     assert!(
@@ -421,11 +421,11 @@ fn donors_come_last(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
             .exits(0)
             .says(&format!("Order: {order}\n"));
         let page = cluster(&["status"]).exits(0).stdout;
-        let said = page.lines().find(|line| {
+        let advice = page.lines().find(|line| {
             line.starts_with(&format!("c-{}: Full copies by ", asking + 1))
                 && line.contains(&format!(", from {donor} and else any"))
         });
-        assert!(said.is_some(), "{page}");
+        assert!(advice.is_some(), "{page}");
         asks(asking, "");
     }
 }
@@ -512,8 +512,11 @@ fn both_go_away_in_turn(state: &Path, file: &str, cluster: &dyn Fn(&[&str]) -> R
 
 #[track_caller]
 fn is_back(by: &str, rejoined: Run) {
-    let said = rejoined.exits(0).stdout;
-    assert!(said.starts_with(&format!("c-2 is back by {by}")), "{said}");
+    let stdout = rejoined.exits(0).stdout;
+    assert!(
+        stdout.starts_with(&format!("c-2 is back by {by}")),
+        "{stdout}"
+    );
 }
 
 fn one_that_was_stopped_comes_back(
@@ -670,7 +673,7 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     killed.kill();
     wait_until("it is there", || {
         let ready = node.query("SHOW STATUS LIKE 'wsrep_ready'");
-        ready.is_ok_and(|said| said.ends_with("ON"))
+        ready.is_ok_and(|status| status.ends_with("ON"))
     });
     assert_eq!(asked().as_deref(), Some("c-1,"));
     for url in [node.url(), first] {
@@ -699,12 +702,12 @@ fn beside_a_rejoin(state: &Path, file: &str, process: u32) {
         for words in [&rejoin[..], &maintain] {
             scope.spawn(move || {
                 let mut command = command(state);
-                let said = format!(
+                let message = format!(
                     "another refloat is changing the cluster c just now (process {process})"
                 );
                 Run::of(command.arg("cluster").args(words))
                     .exits(3)
-                    .says(&said);
+                    .says(&message);
             });
         }
     });
@@ -801,8 +804,8 @@ fn the_first_begins_anew(state: &Path, file: &str, old: &str) {
     let rejoin = ["cluster", "rejoin", "c-2", "--cluster", file, "--allow-sst"];
     refloat(&rejoin).exits(3).says(old);
     let back = refloat(&[&rejoin[..], &["--discard", old]].concat()).exits(0);
-    let said = back.stdout;
-    assert!(said.starts_with("c-2 is back by a FULL COPY"), "{said}");
+    let stdout = back.stdout;
+    assert!(stdout.starts_with("c-2 is back by a FULL COPY"), "{stdout}");
 }
 
 /// Erases the position in a node's grastate.dat, as a start that fails late does.

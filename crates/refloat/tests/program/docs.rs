@@ -62,17 +62,17 @@ fn in_page(path: &Path) -> Vec<Example> {
         for words in commands(line) {
             let mut after = lines[index + 1..].iter();
             let mut next = after.next();
-            let told = next
+            let expected = next
                 .filter(|_| console)
                 .and_then(|line| line.strip_prefix("? "));
-            if told.is_some() {
+            if expected.is_some() {
                 next = after.next();
             }
             found.push(Example {
                 place: format!("{name}, line {}", index + 1),
                 words,
                 code: console.then(|| {
-                    told.map_or(0, |code| code.trim().parse().expect("a code is a number"))
+                    expected.map_or(0, |code| code.trim().parse().expect("a code is a number"))
                 }),
                 shown: next
                     .filter(|line| console && !line.starts_with("```") && !line.starts_with('$'))
@@ -186,7 +186,7 @@ fn check(example: &Example) {
                 run.stdout
                     .lines()
                     .chain(run.stderr.lines())
-                    .any(|said| said == shown),
+                    .any(|printed| printed == shown),
                 "{place}: «{shown}» is not what it says:\n{}{}",
                 run.stdout,
                 run.stderr

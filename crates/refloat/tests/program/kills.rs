@@ -68,9 +68,9 @@ fn receives(place: &Place, at: usize) -> (Running, usize) {
         std::thread::sleep(Duration::from_millis(2));
     }
     node.freeze().expect("it can be frozen");
-    let said = since();
-    assert!(!said.contains("IST received: "), "{said}");
-    let (_, selected) = said.rsplit_once(" Selected ").expect("a donor");
+    let text = since();
+    assert!(!text.contains("IST received: "), "{text}");
+    let (_, selected) = text.rsplit_once(" Selected ").expect("a donor");
     let selected = selected.lines().next().unwrap_or_default();
     let donor = (0..3).find(|&at| selected.contains(place.name(at)));
     (running, donor.expect("one of them"))
@@ -96,8 +96,8 @@ fn a_joiner_is_killed_while_it_receives(place: &Place) {
     running.says("What it misses is still kept");
     let started = place.node(1).begin(&NodeStart::join());
     started.expect("it can be started");
-    let said = running.ends(0);
-    assert!(said.contains("done and proven"), "{said}");
+    let stderr = running.ends(0);
+    assert!(stderr.contains("done and proven"), "{stderr}");
     place.all_are_in_step();
 }
 
@@ -116,13 +116,13 @@ fn a_donor_is_killed_while_it_sends(place: &Place) {
     running.says("Its server is ended and started again; what it misses is still kept");
     goes_on_alone(place.node(third));
     // The donor is still down: that is reported, and the node is back without it.
-    let said = running.ends(6);
+    let stderr = running.ends(6);
     assert!(
-        said.contains(&format!(
+        stderr.contains(&format!(
             "{} is still told to keep write-sets: ",
             place.name(donor)
         )),
-        "{said}"
+        "{stderr}"
     );
     servers::start_killed(place.node(donor));
     let ended = place.run(&["maintain", place.name(1)], &["--end"]).exits(0);
@@ -219,8 +219,11 @@ fn the_program_is_killed_between_two_nodes(place: &Place, before: &[String]) {
     assert!(!claim.exists(), "who has maintained {name} is there still");
     place.all_are_in_step();
     assert_eq!(place.kept(), before);
-    let said = again().exits(0).stdout;
-    assert!(said.contains("went away and came back by IST"), "{said}");
+    let stdout = again().exits(0).stdout;
+    assert!(
+        stdout.contains("went away and came back by IST"),
+        "{stdout}"
+    );
     place.all_are_in_step();
 }
 
@@ -247,12 +250,12 @@ fn a_node_is_out_of_step_before_its_turn(place: &Place) {
     let pids = [0, next].map(|at| place.node(at).pid().expect("a node"));
     place.ask(next, "SET GLOBAL wsrep_desync = ON");
     fs::write(&go, "").expect("a file");
-    let said = running.ends(3);
+    let stderr = running.ends(3);
     for words in [
         format!("{} is Donor/Desynced and not Synced", place.name(next)),
         format!("Not touched: {}", place.name(next)),
     ] {
-        assert!(said.contains(&words), "{words}: {said}");
+        assert!(stderr.contains(&words), "{words}: {stderr}");
     }
     place.ask(next, "SET GLOBAL wsrep_desync = OFF");
     assert_eq!(

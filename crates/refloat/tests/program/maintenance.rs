@@ -66,14 +66,14 @@ impl Place {
 
     pub fn in_step(&self, at: usize) -> bool {
         let asked = "SHOW STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'wsrep_local_state_comment', 'wsrep_cluster_status')";
-        let said = self.node(at).query(asked).unwrap_or_default();
+        let status = self.node(at).query(asked).unwrap_or_default();
         [
             "wsrep_cluster_size\t3",
             "wsrep_local_state_comment\tSynced",
             "wsrep_cluster_status\tPrimary",
         ]
         .iter()
-        .all(|words| said.contains(words))
+        .all(|words| status.contains(words))
     }
 
     #[track_caller]
@@ -202,8 +202,8 @@ fn write(url: &str, acknowledged: &AtomicU64, end: &AtomicBool) {
 
 /// Whether a node belongs to the primary component. `None`: it does not answer.
 fn is_primary(node: &GaleraNode) -> Option<bool> {
-    let said = node.query("SHOW STATUS LIKE 'wsrep_cluster_status'").ok()?;
-    Some(said.ends_with("\tPrimary"))
+    let status = node.query("SHOW STATUS LIKE 'wsrep_cluster_status'").ok()?;
+    Some(status.ends_with("\tPrimary"))
 }
 
 /// Waits until a node has lost its majority, then declares the others gone, as a person would.
@@ -212,10 +212,10 @@ pub fn goes_on_alone(node: &GaleraNode) {
     servers::set_provider_option(node, "pc.bootstrap", "1");
 }
 
-/// A running program and what it has said so far.
+/// A running program and what it has printed so far.
 pub struct Running {
     child: KillOnDrop,
-    said: std::sync::Arc<Mutex<String>>,
+    output: std::sync::Arc<Mutex<String>>,
     reader: std::thread::JoinHandle<()>,
 }
 
@@ -227,19 +227,19 @@ impl Running {
     /// Like `start`, with stdout, for its result, going to `stdout`.
     pub fn start_into(mut command: Command, stdout: Stdio) -> Self {
         let mut child = KillOnDrop::start(command.stdout(stdout).stderr(Stdio::piped()));
-        let said = std::sync::Arc::new(Mutex::new(String::new()));
+        let output = std::sync::Arc::new(Mutex::new(String::new()));
         let pipe = child.stderr.take().expect("it is a pipe");
-        let into = std::sync::Arc::clone(&said);
+        let into = std::sync::Arc::clone(&output);
         let reader = std::thread::spawn(move || {
             for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                let mut said = into.lock().unwrap_or_else(PoisonError::into_inner);
-                said.push_str(&line);
-                said.push('\n');
+                let mut output = into.lock().unwrap_or_else(PoisonError::into_inner);
+                output.push_str(&line);
+                output.push('\n');
             }
         });
         Self {
             child,
-            said,
+            output,
             reader,
         }
     }
@@ -249,7 +249,7 @@ impl Running {
     }
 
     pub fn stderr(&self) -> String {
-        self.said
+        self.output
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
@@ -301,7 +301,7 @@ impl Running {
         self.ends_within(LONG, code)
     }
 
-    /// Waits up to `patience` for it to end with this code. Returns what it said.
+    /// Waits up to `patience` for it to end with this code. Returns what it printed.
     #[track_caller]
     pub fn ends_within(mut self, patience: Duration, code: i32) -> String {
         let begun = Instant::now();
@@ -317,9 +317,9 @@ impl Running {
             std::thread::sleep(Duration::from_millis(20));
         };
         self.until_read();
-        let said = self.stderr();
-        assert_eq!(status.code(), Some(code), "{said}");
-        said
+        let stderr = self.stderr();
+        assert_eq!(status.code(), Some(code), "{stderr}");
+        stderr
     }
 }
 
@@ -383,8 +383,8 @@ fn its_command_goes_on(place: &Place, second: &str) {
     let running = Running::start(away(place, second, &["--", "sh", "-c", &script]));
     wait_until("its command has begun", || begun.exists());
     let status = |words: &str| {
-        let said = place.run(&["status"], &["--sample", "0.2"]).stdout;
-        assert!(said.contains(words), "not {words:?}: {said}");
+        let stdout = place.run(&["status"], &["--sample", "0.2"]).stdout;
+        assert!(stdout.contains(words), "not {words:?}: {stdout}");
     };
     status("a maintenance of it has not ended");
     status("works on it");
@@ -470,8 +470,8 @@ fn a_joiner_is_killed(place: &Place, second: &str) {
     let _ = place.node(1).kill();
     running.says("What it misses is still kept");
     let _ = place.node(1).start();
-    let said = running.ends(0);
-    assert!(said.contains("still kept"), "{said}");
+    let stderr = running.ends(0);
+    assert!(stderr.contains("still kept"), "{stderr}");
     place.all_are_in_step();
 }
 
@@ -505,8 +505,8 @@ fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
         .seqno
         .expect("a seqno");
     let oldest = |at: usize| -> u64 {
-        let said = place.ask(at, "SHOW STATUS LIKE 'wsrep_local_cached_downto'");
-        let (_, seqno) = said.split_once('\t').expect("a status");
+        let status = place.ask(at, "SHOW STATUS LIKE 'wsrep_local_cached_downto'");
+        let (_, seqno) = status.split_once('\t').expect("a status");
         seqno.parse().expect("a number")
     };
     wait_until("nobody has what it misses", || {
@@ -548,11 +548,11 @@ fn nobody_begins_beside_it(place: &Place, second: &str) {
     let restore = ["restore", dump.to_str().expect("a path")];
     let words = ["maintain", second, "--for", "1s", "--sample", "0.2s"];
     let running = Running::start(place.cluster(&words, &["--", "true"]));
-    let said = place.node(1).datadir().join("refloat-maintain.json");
+    let file = place.node(1).datadir().join("refloat-maintain.json");
     let process = running.id();
     wait_until("it says what it does", || {
-        let said = fs::read_to_string(&said).unwrap_or_default();
-        said.contains(&format!("\"pid\":{process}"))
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        text.contains(&format!("\"pid\":{process}"))
     });
     signal("-STOP", process);
     for words in [&rolling[..], &restore] {
@@ -605,12 +605,12 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
         assert!(acknowledged.load(Ordering::Relaxed) <= stuck + 1);
         place.node(other).heal().expect("it can be healed");
         // The missed write-sets were kept throughout, and the other nodes get their turn.
-        let said = running.ends_within(3 * LONG, 0);
-        assert!(said.contains("cannot be seen just now"), "{said}");
+        let stderr = running.ends_within(3 * LONG, 0);
+        assert!(stderr.contains("cannot be seen just now"), "{stderr}");
         // The node that the application writes to comes last.
-        let order = said.lines().find(|line| line.starts_with("Order: "));
+        let order = stderr.lines().find(|line| line.starts_with("Order: "));
         let last = order.and_then(|order| order.rsplit(", ").next());
-        assert_eq!(last, Some(place.name(0)), "{said}");
+        assert_eq!(last, Some(place.name(0)), "{stderr}");
         place.all_are_in_step();
     });
     assert_eq!(place.kept(), before);
@@ -619,7 +619,7 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
 // Hazard of clusters: A donor that is killed while it sends, a joiner without room: reported, and
 //   the next copy is whole; the script of an earlier copy that waits for ever
 #[test]
-fn a_copy_that_fails_is_told_and_the_next_one_is_whole() {
+fn a_copy_that_fails_is_reported_and_the_next_one_is_whole() {
     let place = Place::new(false);
     // Large enough to catch a copy at work, and more than any node keeps for those that miss it.
     place.ask(
@@ -660,20 +660,20 @@ fn a_joiner_has_no_room(place: &Place) {
     let grastate = fs::read(third.grastate()).expect("a position");
     let small = SmallDisk::mount_over(&third.datadir(), 100).expect("a small disk");
     fs::write(third.grastate(), grastate).expect("a position");
-    let said = place.third_comes(&[]).exits(3).stderr;
+    let output = place.third_comes(&[]).exits(3).stderr;
     assert!(
-        said.contains("FAILS     ") && said.contains("there is too little space for a copy of"),
-        "{said}"
+        output.contains("FAILS     ") && output.contains("there is too little space for a copy of"),
+        "{output}"
     );
     assert!(third.pid().expect("a node").is_none(), "it was started");
-    let said = place.third_comes(&["--ignore-advice"]).exits(1).stderr;
+    let output = place.third_comes(&["--ignore-advice"]).exits(1).stderr;
     assert!(
-        said.contains("is not back: it has ended while it started"),
-        "{said}"
+        output.contains("is not back: it has ended while it started"),
+        "{output}"
     );
     drop(small);
-    let said = place.third_comes(&[]).exits(0).stdout;
-    assert!(said.contains("is back by a FULL COPY (SST)"), "{said}");
+    let output = place.third_comes(&[]).exits(0).stdout;
+    assert!(output.contains("is back by a FULL COPY (SST)"), "{output}");
 }
 
 /// The donor dies during a copy: both nodes come back, one after the other.
@@ -688,17 +688,17 @@ fn a_donor_is_killed(place: &Place) {
     };
     wait_until("the one that applications do not write to gives", || {
         let asked = "SHOW STATUS LIKE 'wsrep_local_state_comment'";
-        let said = place.node(donor).query(asked).unwrap_or_default();
-        said.contains("Donor") && script().is_some()
+        let status = place.node(donor).query(asked).unwrap_or_default();
+        status.contains("Donor") && script().is_some()
     });
     let script = script().expect("the process of a script");
     // The SST script may wait for its server forever. Stop it, so that it surely does.
     signal("-STOP", &script);
     let _ = place.node(donor).kill();
-    let said = running.ends(1);
+    let stderr = running.ends(1);
     assert!(
-        said.contains("is not back: it has ended while it started"),
-        "{said}"
+        stderr.contains("is not back: it has ended while it started"),
+        "{stderr}"
     );
     // A new start of the donor would wait for the script in vain.
     let name = place.name(donor);

@@ -152,8 +152,8 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
     lasts(place);
     place.node(0).kill().expect("it can be killed");
     wait_until("the others go on", || {
-        let said = place.node(1).query("SHOW STATUS LIKE 'wsrep_cluster_size'");
-        said.is_ok_and(|said| said.ends_with("\t2"))
+        let size = place.node(1).query("SHOW STATUS LIKE 'wsrep_cluster_size'");
+        size.is_ok_and(|size| size.ends_with("\t2"))
     });
     insert(place, 1, 100, 102);
     place.ask(
@@ -226,8 +226,8 @@ fn nodes_that_differ_are_named(place: &Place) {
     let verify = |more: &[&str]| place.run(&["verify"], more);
     for how in [&[][..], &["--quick"]] {
         let run = verify(how).exits(0);
-        let said = run.stdout;
-        assert!(said.contains("all nodes hold the same"), "{said}");
+        let stdout = run.stdout;
+        assert!(stdout.contains("all nodes hold the same"), "{stdout}");
         for at in [1, 2] {
             let note = format!("comparing {} with {}", place.name(at), place.name(0));
             assert!(run.stderr.contains(&note), "{}", run.stderr);
@@ -235,21 +235,21 @@ fn nodes_that_differ_are_named(place: &Place) {
     }
     place.ask(2, "SET SESSION wsrep_on = OFF; UPDATE app.t SET v = 'other' WHERE id = 200; CREATE TABLE app.only (id INT PRIMARY KEY)");
     for how in [&[][..], &["--quick"]] {
-        let said = verify(how).exits(4).stdout;
-        let (of_second, of_third) = said
+        let stdout = verify(how).exits(4).stdout;
+        let (of_second, of_third) = stdout
             .split_once(&format!(
                 "  {} DIFFERS from {} in\n",
                 place.name(2),
                 place.name(0)
             ))
             .expect("the third is named");
-        assert!(of_second.contains("holds the same as"), "{said}");
+        assert!(of_second.contains("holds the same as"), "{stdout}");
         for what in ["    app.t\n", "app.only\n"] {
-            assert!(of_third.contains(what), "{what}: {said}");
+            assert!(of_third.contains(what), "{what}: {stdout}");
         }
     }
-    let said = verify(&["--quick", "--json"]).exits(4).stdout;
-    assert!(said.contains(r#""differ":["app.t""#), "{said}");
+    let stdout = verify(&["--quick", "--json"]).exits(4).stdout;
+    assert!(stdout.contains(r#""differ":["app.t""#), "{stdout}");
     gets_a_copy_all_the_same(place);
     verify(&["--quick"]).exits(0);
 
@@ -263,9 +263,9 @@ fn nodes_that_differ_are_named(place: &Place) {
         let rows = place.node(at).grastate().with_file_name("app/torn.MYD");
         fs::write(rows, b"torn").expect("it can be written");
     }
-    let said = verify(&["--quick"]);
-    assert_ne!(said.code, 0, "{}", said.stdout);
-    assert!(said.stderr.contains("app.torn"), "{}", said.stderr);
+    let run = verify(&["--quick"]);
+    assert_ne!(run.code, 0, "{}", run.stdout);
+    assert!(run.stderr.contains("app.torn"), "{}", run.stderr);
     place.ask(0, "DROP TABLE app.torn");
     verify(&["--quick"]).exits(0);
     what_an_account_does_not_see_is_not_the_same(place);
@@ -289,10 +289,10 @@ fn what_an_account_does_not_see_is_not_the_same(place: &Place) {
             .arg(&blind);
         Run::of(command.arg("--no-defaults"))
     };
-    let said = run(&["verify", "--quick"]).exits(4).stdout;
-    assert!(said.contains("no SELECT on all databases"), "{said}");
-    let said = run(&["status", "--tables"]).stdout;
-    assert!(said.contains("no SELECT on all databases"), "{said}");
+    let stdout = run(&["verify", "--quick"]).exits(4).stdout;
+    assert!(stdout.contains("no SELECT on all databases"), "{stdout}");
+    let stdout = run(&["status", "--tables"]).stdout;
+    assert!(stdout.contains("no SELECT on all databases"), "{stdout}");
     place.ask(0, "DROP USER blind");
 }
 
@@ -301,8 +301,8 @@ fn gets_a_copy_all_the_same(place: &Place) {
     let name = place.name(2);
     let copy = format!("--allow-sst --discard {}", uuid(place, 0));
     let command = format!("`refloat cluster rejoin {name} {copy} --cluster ");
-    let said = place.run(&["verify"], &["--quick"]).exits(4).stdout;
-    assert!(said.contains(&command), "{said}");
+    let stdout = place.run(&["verify"], &["--quick"]).exits(4).stdout;
+    assert!(stdout.contains(&command), "{stdout}");
     place.node(2).stop().expect("it stops");
     let copy: Vec<&str> = copy.split(' ').collect();
     let plan = place.run(&["rejoin", name], &["--plan"]).exits(0).stdout;
@@ -376,8 +376,8 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
     running.says(" bootstraps the cluster at ");
     running.kill();
     let serves = |at: usize| {
-        let said = place.node(at).query("SHOW STATUS LIKE 'wsrep_ready'");
-        said.is_ok_and(|said| said.ends_with("ON"))
+        let ready = place.node(at).query("SHOW STATUS LIKE 'wsrep_ready'");
+        ready.is_ok_and(|ready| ready.ends_with("ON"))
     };
     let verified = loop {
         wait_until("the node is there, or was not started", || {

@@ -105,8 +105,9 @@ impl Place {
     }
 
     fn paused(&self, at: usize) -> u64 {
-        let said = self.ask(at, "SHOW GLOBAL STATUS LIKE 'wsrep_flow_control_paused_ns'");
-        said.split('\t')
+        let status = self.ask(at, "SHOW GLOBAL STATUS LIKE 'wsrep_flow_control_paused_ns'");
+        status
+            .split('\t')
             .nth(1)
             .and_then(|ns| ns.parse().ok())
             .expect("a number")

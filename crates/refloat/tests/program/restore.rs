@@ -198,7 +198,7 @@ pub fn at_words(
         }
     }
     let status = child.ends_by(deadline);
-    let all = lines.said;
+    let all = lines.text;
     assert!(work.is_none(), "it has not said {words:?}:\n{all}");
     let status = status.unwrap_or_else(|| panic!("it does not end:\n{all}"));
     (status.code(), all)
@@ -357,10 +357,10 @@ fn restore_is_killed(place: &Place) {
         "{}",
         failed.stdout
     );
-    let told = |words: String| failed.stderr.find(&words);
-    let back = told(format!("{second} is back by a full copy")).expect("it is back");
+    let place_of = |words: String| failed.stderr.find(&words);
+    let back = place_of(format!("{second} is back by a full copy")).expect("it is back");
     assert!(
-        Some(back) < told(format!("starting {third}")),
+        Some(back) < place_of(format!("starting {third}")),
         "{}",
         failed.stderr
     );
@@ -368,7 +368,7 @@ fn restore_is_killed(place: &Place) {
     place.killed_at(&format!("starting {third}"));
     place.killed_at("step verify");
     place.killed_at(&format!("comparing {second}"));
-    nodes_that_differ_are_told(place);
+    nodes_that_differ_are_reported(place);
     place.killed_at(&format!("comparing {third}"));
     // Applications already write, so no two nodes are ever read at the same write-set.
     let done = while_written_to(place, || place.restore(&["--resume"])).exits(0);
@@ -421,15 +421,18 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
         .args(["cluster", "status", "--no-defaults", "--cluster"])
         .arg(place.cluster.toml());
     let run = Run::of(&mut shown);
-    let said = format!("{}{}", run.stdout, run.stderr);
+    let output = format!("{}{}", run.stdout, run.stderr);
     for words in [
         "a restore of the cluster has not ended",
         "at the step bootstrap",
         " --resume",
     ] {
-        assert!(said.contains(words), "not {words:?}: {said}");
+        assert!(output.contains(words), "not {words:?}: {output}");
     }
-    assert!(!said.contains("to bootstrap the cluster from"), "{said}");
+    assert!(
+        !output.contains("to bootstrap the cluster from"),
+        "{output}"
+    );
     // Without the run's own files, what it left on the nodes shows it.
     let (runs, away) = ["runs", "away"]
         .map(|name| place.state.path().join(name))
@@ -444,10 +447,10 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
         Run::of(command.arg(place.cluster.toml()))
     };
     let shown = elsewhere(&["status"]);
-    let said = format!("{}{}", shown.stdout, shown.stderr);
+    let output = format!("{}{}", shown.stdout, shown.stderr);
     assert!(
-        said.contains("a restore of the cluster has not ended"),
-        "{said}"
+        output.contains("a restore of the cluster has not ended"),
+        "{output}"
     );
     elsewhere(&["bootstrap", "--plan"])
         .exits(3)
@@ -471,7 +474,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
 
 /// The comparison finds a row that only one node has lost, and the restore does not end as done.
 // Hazard of clusters: Nodes that differ at the end are named, and nothing is called restored
-fn nodes_that_differ_are_told(place: &Place) {
+fn nodes_that_differ_are_reported(place: &Place) {
     place.restore(&["--stop-before", "verify"]).exits(5);
     let alone = |sql: &str| {
         let sql = format!("SET SESSION wsrep_on = OFF; {sql}");
@@ -480,12 +483,12 @@ fn nodes_that_differ_are_told(place: &Place) {
     alone(
         "CREATE TABLE shop.kept AS SELECT * FROM shop.t WHERE id = 4711; DELETE FROM shop.t WHERE id = 4711",
     );
-    let told = place.restore(&[]).exits(4);
-    let told = told.says("shop.t").says(place.name(2));
+    let run = place.restore(&[]).exits(4);
+    let run = run.says("shop.t").says(place.name(2));
     assert!(
-        told.stdout.contains("Not ended: verify is the next step"),
+        run.stdout.contains("Not ended: verify is the next step"),
         "{}",
-        told.stdout
+        run.stdout
     );
     alone("INSERT INTO shop.t SELECT * FROM shop.kept; DROP TABLE shop.kept");
 }
@@ -757,8 +760,8 @@ fn nobody_joins_with_an_old_position() {
         stopped.stdout,
         stopped.stderr
     );
-    let said = run(&[]).exits(0).stdout;
-    assert!(said.contains(&lost), "{said}");
+    let stdout = run(&[]).exits(0).stdout;
+    assert!(stdout.contains(&lost), "{stdout}");
     place.is_whole();
     assert_eq!(rows(2), all);
     assert_eq!(place.ask(2, "SELECT COUNT(*) FROM late.t"), "1");
@@ -837,12 +840,12 @@ fn one_that_is_given_up_leaves_nodes_that_start(place: &Place, run: &dyn Fn(&[&s
     place.ask(0, "INSERT INTO late.t VALUES (2)");
     before("load");
     run(&["--give-up", "--restart"]).exits(2);
-    let said = run(&["--give-up"]).exits(0).stdout;
+    let stdout = run(&["--give-up"]).exits(0).stdout;
     assert!(
-        said.contains("Given up before the step load")
-            && said.contains("ran standalone, and may hold a part")
-            && said.matches("was at").count() == 3,
-        "{said}"
+        stdout.contains("Given up before the step load")
+            && stdout.contains("ran standalone, and may hold a part")
+            && stdout.matches("was at").count() == 3,
+        "{stdout}"
     );
     let socket = place.node(0).datadir().join("refloat-standalone.sock");
     assert!(
@@ -920,9 +923,9 @@ fn another_server_has_the_port(place: &Place, args: &[&str], run: &dyn Fn(&[&str
         std::thread::sleep(Duration::from_millis(20));
     }
     let first = place.name(0);
-    let said = run(args);
+    let refused = run(args);
     drop(way);
-    said.exits(1).says(&format!(
+    refused.exits(1).says(&format!(
         "{first}: another server answers where it would run standalone, at port {port}"
     ));
     assert!(
@@ -1091,7 +1094,7 @@ fn a_node_of_another_cluster_is_listed(place: &Place) {
         .says("the nodes are not of one cluster: by history");
     // No other command accepts such a list either.
     let disagree = "the nodes disagree on who belongs to the cluster";
-    for (words, more, told) in [
+    for (words, more, message) in [
         (&["maintain", first][..], &["--", "true"][..], disagree),
         (&["rolling"], &["--", "true"], disagree),
         (
@@ -1106,7 +1109,7 @@ fn a_node_of_another_cluster_is_listed(place: &Place) {
         place
             .touches_nothing(|| Run::of(other.args(more)))
             .exits(3)
-            .says(told);
+            .says(message);
     }
 }
 

@@ -391,8 +391,8 @@ fn killed_while_rows_are_replicated(place: &Place) {
     let args = ["--way", "replicate", "--node", place.name(0)];
     let again = || place.restore_of(&place.dump, &place.cluster.toml(), &args);
     let rows = |at: usize| {
-        let said = place.node(at).query("SELECT COUNT(*) FROM shop.t");
-        said.ok().and_then(|rows| rows.parse::<u64>().ok())
+        let count = place.node(at).query("SELECT COUNT(*) FROM shop.t");
+        count.ok().and_then(|rows| rows.parse::<u64>().ok())
     };
     let some_came = |at: usize, more_than: u64| {
         let begun = Instant::now();

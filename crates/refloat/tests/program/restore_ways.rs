@@ -27,19 +27,35 @@ fn run(mut command: Command) -> Run {
 
 #[test]
 fn the_faster_way_is_taken_beside_applications_and_on_mount_points() {
-    // Their own mariadb-backup lies in the servers' tree, and that of the machine's packages, which
-    // is found first, is of another series.
     let options = GaleraOptions::new(ServerKind::MariaDb118, 3)
         .sst(SstMethod::Mariabackup)
         .node_provider_option(2, "gmcast.segment", "1")
         .node_provider_option(3, "gmcast.segment", "1");
     let place = Place::with(&options);
     place.all_are_in_step();
+    another_backup_tool_is_found_first(&place);
     the_faster_way_is_taken(&place);
     applications_go_on(&place);
     what_is_not_proven_is_served_by_all(&place);
     refused_while_the_cluster_serves(&place);
     old_data_that_cannot_be_set_aside_are_given_up(&place);
+}
+
+/// The nodes' own mariadb-backup lies in the servers' tree. That of the machine's packages, which
+/// the program finds first, is of another series.
+fn another_backup_tool_is_found_first(place: &Place) {
+    let version = place.ask(0, "SELECT VERSION()");
+    let series = version.split('.').take(2).collect::<Vec<_>>().join(".");
+    let found = Command::new("sh")
+        .args(["-c", "mariadb-backup --version 2>&1"])
+        .env("PATH", "/usr/bin:/bin")
+        .output()
+        .expect("a shell");
+    let found = String::from_utf8_lossy(&found.stdout);
+    assert!(
+        found.contains("MariaDB server ") && !found.contains(&format!("MariaDB server {series}.")),
+        "the nodes are {version}, and the machine has: {found}"
+    );
 }
 
 fn the_faster_way_is_taken(place: &Place) {
@@ -270,13 +286,13 @@ fn refused_while_the_cluster_serves(place: &Place) {
         maintain.arg(place.cluster.toml()).args(more);
         run(maintain)
     };
-    let told = format!("it would not come back: {}: ", place.name(1));
+    let message = format!("it would not come back: {}: ", place.name(1));
     maintain(&["--", "true"])
         .exits(3)
-        .says(&told)
+        .says(&message)
         .says("--ignore-advice");
     let plan = maintain(&["--plan"]).exits(3).stdout;
-    assert!(plan.contains(&told), "{plan}");
+    assert!(plan.contains(&message), "{plan}");
     maintain(&["--plan", "--ignore-advice"]).exits(0);
     drop(taken);
     maintain(&["--plan"]).exits(0);
@@ -313,12 +329,15 @@ fn nobody_has_room(place: &Place) {
     for (way, lacking) in [("rebuild", (1, 2)), ("replicate", (3, 0))] {
         let args = ["--way", way, "--replace"];
         let refused = run(place.restore_of(&huge, &place.cluster.toml(), &args));
-        let told = refused.exits(3).stderr;
-        let loaded = told.matches(" bytes free, and the dump takes about ");
-        let copied = told.matches(" bytes, and a full copy takes about ");
-        assert_eq!((loaded.count(), copied.count()), lacking, "{told}");
+        let stderr = refused.exits(3).stderr;
+        let loaded = stderr.matches(" bytes free, and the dump takes about ");
+        let copied = stderr.matches(" bytes, and a full copy takes about ");
+        assert_eq!((loaded.count(), copied.count()), lacking, "{stderr}");
         for at in 0..3 {
-            assert!(told.contains(&format!("{} has ", place.name(at))), "{told}");
+            assert!(
+                stderr.contains(&format!("{} has ", place.name(at))),
+                "{stderr}"
+            );
         }
     }
     // Room enough for each node, but not for all: their data share one disk.
@@ -338,13 +357,13 @@ fn nobody_has_room(place: &Place) {
     for way in ["rebuild", "replicate"] {
         let args = ["--way", way, "--replace", "--node", place.name(0)];
         let refused = run(place.restore_of(&huge, &place.cluster.toml(), &args));
-        let told = refused.exits(3).stderr;
+        let stderr = refused.exits(3).stderr;
         let words = format!(
             "{} have their data on one disk: ",
             [0, 1, 2].map(|at| place.name(at)).join(", ")
         );
-        assert!(told.contains(&words), "{told}");
-        assert!(!told.contains("the dump takes about"), "{told}");
+        assert!(stderr.contains(&words), "{stderr}");
+        assert!(!stderr.contains("the dump takes about"), "{stderr}");
     }
     std::fs::remove_file(&huge).expect("it can be removed");
 }

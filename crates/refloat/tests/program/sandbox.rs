@@ -448,13 +448,13 @@ fn a_node_is_handled(state: &State) {
         Some(36),
         "{recovered}"
     );
-    let said = state.sandbox(&["node", "recover", "c-2"]).exits(0).stdout;
+    let stdout = state.sandbox(&["node", "recover", "c-2"]).exits(0).stdout;
     let position = format!(
         "{}:{}",
         recovered["uuid"].as_str().unwrap_or(""),
         recovered["seqno"]
     );
-    assert_eq!(said, format!("c-2: {position}\n"));
+    assert_eq!(stdout, format!("c-2: {position}\n"));
     let status = state.json(&["node", "start", "c-2", "--no-wait"])["status"].clone();
     assert!(status == "starting" || status == "running", "{status}");
     assert_eq!(state.json(&["node", "start", "c-2"])["status"], "running");

@@ -53,11 +53,11 @@ fn a_password_in_an_option_file_wins_over_the_environment_as_in_the_stock_client
                 .output()
                 .expect("the client can be started");
             let what = format!("{kind}: «{line}», MYSQL_PWD {environment:?}");
-            let said = String::from_utf8_lossy(&client.stderr);
+            let stderr = String::from_utf8_lossy(&client.stderr);
             assert_eq!(
                 client.status.success(),
                 expected,
-                "the client, {what}: {said}"
+                "the client, {what}: {stderr}"
             );
             let ours = settings_show(server, "wins", &[&defaults], environment);
             assert_eq!(ours.code, i32::from(!expected), "{what}: {}", ours.stderr);

@@ -280,12 +280,12 @@ fn joins(place: &Place) {
         logs.joiner()
     );
     // The donor's command line is in its log.
-    let said = logs.donor();
+    let log = logs.donor();
     assert!(
-        said.contains("/refloat/1'") && !said.contains("refloat:"),
-        "{said}"
+        log.contains("/refloat/1'") && !log.contains("refloat:"),
+        "{log}"
     );
-    assert!(!said.contains("its-password"), "{said}");
+    assert!(!log.contains("its-password"), "{log}");
     assert_eq!(place.left(2), Vec::<PathBuf>::new());
     assert_eq!(place.left(1), Vec::<PathBuf>::new());
 
@@ -437,8 +437,8 @@ fn only_certificates_of_the_cluster_will_do(place: &Place) {
     let node = place.node(2);
     node.stop().unwrap();
     let logs = place.joins(2, 1);
-    let said = logs.joiner();
-    assert!(said.contains("with a certificate of the cluster"), "{said}");
+    let log = logs.joiner();
+    assert!(log.contains("with a certificate of the cluster"), "{log}");
 
     node.stop().unwrap();
     place.configure(&[1], "[sst]\nssl-ca=\nssl-cert=\nssl-key=");

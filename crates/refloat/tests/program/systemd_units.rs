@@ -139,8 +139,8 @@ impl Units<'_> {
     /// A property of a unit.
     fn property(&self, unit: &str, name: &str) -> String {
         let property = format!("--property={name}");
-        let said = self.systemd.systemctl(["show", &property, "--value", unit]);
-        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+        let output = self.systemd.systemctl(["show", &property, "--value", unit]);
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
     /// The command line of a unit's server.
@@ -305,17 +305,17 @@ fn write_timeout(systemd: &Systemd, file: &str, limit: &str) {
 /// works.
 fn waits_for_copies(systemd: &Systemd, node: &str, run: &impl Fn(&[&str]) -> Run) {
     let unit = format!("db-{node}.service");
-    let told = || run(&["advise", node, "--sample", "0.1"]).stdout;
+    let advice = || run(&["advise", node, "--sample", "0.1"]).stdout;
     let words = format!("(TimeoutStartUSec of unit db-{node})");
     // The server asks systemd for more time before its limit.
-    let usual = told();
+    let usual = advice();
     assert!(!usual.contains(&words), "{usual}");
     write_timeout(
         systemd,
         &format!("/run/systemd/system/{unit}.d/short.conf"),
         "20",
     );
-    let short = told();
+    let short = advice();
     assert!(
         short.contains(&format!("gives its start up after 20s {words}")),
         "{short}"
@@ -325,7 +325,7 @@ fn waits_for_copies(systemd: &Systemd, node: &str, run: &impl Fn(&[&str]) -> Run
         .expect("a remedy");
     let file = remedy.split_whitespace().next().expect("a file");
     write_timeout(systemd, file, "infinity");
-    let mended = told();
+    let mended = advice();
     assert!(!mended.contains(&words), "{mended}");
 }
 
@@ -376,8 +376,8 @@ fn systemd_waits_for_a_slow_copy_unless_its_time_is_over_before_the_server_asks(
     let started = systemd.systemctl(["start", "--no-block", &unit]);
     assert!(started.status.success(), "{started:?}");
     let result = || {
-        let said = systemd.systemctl(["show", "--property=Result", "--value", &unit]);
-        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+        let output = systemd.systemctl(["show", "--property=Result", "--value", &unit]);
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
     };
     while result() != "timeout" {
         assert!(begun.elapsed().as_secs() < 60, "{}", result());

@@ -128,25 +128,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The lines of a pipe as they arrive, read by a thread.
 pub struct Lines {
-    told: Receiver<io::Result<String>>,
+    received: Receiver<io::Result<String>>,
     deadline: Instant,
     /// All lines so far.
-    pub said: String,
+    pub text: String,
 }
 
 impl Lines {
     /// The lines of `pipe`. Iterating panics if they have not ended by the deadline.
     pub fn of(pipe: impl Read + Send + 'static, deadline: Instant) -> Self {
-        let (tell, told) = mpsc::channel();
+        let (tell, received) = mpsc::channel();
         thread::spawn(move || {
             let lines = BufReader::new(pipe).lines();
             // The receiver may be gone.
             let _ = lines.into_iter().try_for_each(|line| tell.send(line));
         });
         Self {
-            told,
+            received,
             deadline,
-            said: String::new(),
+            text: String::new(),
         }
     }
 }
@@ -156,20 +156,20 @@ impl Iterator for Lines {
 
     fn next(&mut self) -> Option<String> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        let told = if left.is_zero() {
+        let received = if left.is_zero() {
             Err(RecvTimeoutError::Timeout)
         } else {
-            self.told.recv_timeout(left)
+            self.received.recv_timeout(left)
         };
-        match told {
+        match received {
             Ok(line) => {
                 let line = line.expect("text");
-                self.said.push_str(&line);
-                self.said.push('\n');
+                self.text.push_str(&line);
+                self.text.push('\n');
                 Some(line)
             }
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("it goes on too long:\n{}", self.said),
+            Err(RecvTimeoutError::Timeout) => panic!("it goes on too long:\n{}", self.text),
         }
     }
 }

@@ -117,7 +117,7 @@ pub fn backup_list(backups: &[Manifest]) -> String {
     table(&rows)
 }
 
-/// One backup.
+/// The page of `backups show`: everything that the manifest of one backup says.
 pub fn backup_shown(one: &Manifest) -> String {
     let mut page = Page::default();
     page.heading(&format!("backup {} ({})", one.label, one.kind()));

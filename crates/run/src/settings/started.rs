@@ -49,8 +49,8 @@ pub fn write_down_start(
 }
 
 /// Puts back the setting with which a server, now up, was started by this process or by one that
-/// has ended. `own` is the value that the setting would have otherwise, if that is better known by
-/// now.
+/// has ended. `configured` is the value that the setting would have otherwise, if that is better
+/// known by now.
 ///
 /// # Errors
 /// The journals cannot be read or written, or the connection is lost. Refusals by the server are in
@@ -58,7 +58,7 @@ pub fn write_down_start(
 pub fn put_back_start(
     state_dir: &Path,
     conn: &mut Connection,
-    (name, own): (&str, Option<&str>),
+    (name, configured): (&str, Option<&str>),
     events: &Events,
 ) -> Result<Vec<RevertReport>, SettingsError> {
     let here = ServerMark::of(conn)?;
@@ -78,8 +78,8 @@ pub fn put_back_start(
         let Some(entry) = journal.changes.first_mut() else {
             continue;
         };
-        if let Some(own) = own {
-            own.clone_into(&mut entry.old);
+        if let Some(configured) = configured {
+            configured.clone_into(&mut entry.old);
         }
         entry.applied = now.filter(|now| value::same(now, &entry.new));
         let report = revert::revert_journal(conn, &mut journal, events);

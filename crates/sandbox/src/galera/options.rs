@@ -258,8 +258,8 @@ impl GaleraOptions {
 
     /// The options for the command line of one node.
     pub(crate) fn of_node(&self, number: u32) -> ServerOptions {
-        let own = self.node_options.get(&number).into_iter().flatten();
-        self.options.iter().chain(own).cloned().collect()
+        let of_this = self.node_options.get(&number).into_iter().flatten();
+        self.options.iter().chain(of_this).cloned().collect()
     }
 
     /// The provider options for one node.
@@ -267,10 +267,10 @@ impl GaleraOptions {
         &self,
         number: u32,
     ) -> impl Iterator<Item = &(String, String)> {
-        let own = self.node_provider_options.get(&number);
+        let of_this = self.node_provider_options.get(&number);
         self.provider_options
             .iter()
-            .chain(own.into_iter().flatten())
+            .chain(of_this.into_iter().flatten())
     }
 }
 

@@ -25,7 +25,7 @@ pub const FORMAT: u32 = 1;
 /// The state file of a cluster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClusterRecord {
-    /// [`FORMAT`].
+    /// [`FORMAT`] of the version that wrote it.
     pub format: u32,
     pub name: String,
     /// Which server its nodes run.

@@ -117,8 +117,8 @@ fn provider_options(options: &GaleraOptions, node: &NodeRecord) -> String {
         ist_port,
         ..
     } = node;
-    let own = SMALL_PROVIDER.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let mut all: BTreeMap<String, String> = BTreeMap::from(own);
+    let small = SMALL_PROVIDER.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let mut all: BTreeMap<String, String> = BTreeMap::from(small);
     all.extend(options.provider_options_of(node.number).cloned());
     for (key, value) in [
         ("base_host", host.to_string()),

@@ -185,7 +185,7 @@ impl Sandbox {
         let mut all = Vec::new();
         for (number, folder) in (1..).zip(&reserved.nodes) {
             let mut held = Held::new();
-            let mut own = |usual: u16| -> Result<u16> {
+            let mut take = |usual: u16| -> Result<u16> {
                 if reserved.record.network.is_some() {
                     return Ok(usual);
                 }
@@ -194,14 +194,14 @@ impl Sandbox {
                 held.push(listener);
                 Ok(port)
             };
-            let port = own(CLIENT_PORT)?;
+            let port = take(CLIENT_PORT)?;
             let node = NodeRecord {
                 cluster: reserved.record.name.clone(),
                 number,
                 host: reserved.record.host(number),
-                group_port: own(GROUP_PORT)?,
-                sst_port: own(SST_PORT)?,
-                ist_port: own(IST_PORT)?,
+                group_port: take(GROUP_PORT)?,
+                sst_port: take(SST_PORT)?,
+                ist_port: take(IST_PORT)?,
                 namespace: reserved
                     .record
                     .network

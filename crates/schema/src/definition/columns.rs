@@ -264,11 +264,11 @@ fn compare_one(
 pub fn other_defaults(dump: &Side<'_>, server: &Side<'_>) -> Vec<(String, String, String)> {
     let present = facts(server);
     let found = dump.table.columns().filter_map(|column| {
-        let own = Collated::new(column.charset.as_deref(), column.collation.as_deref());
+        let collated = Collated::new(column.charset.as_deref(), column.collation.as_deref());
         let there = present
             .iter()
             .find(|one| names_agree(&column.name, dump.mode, &one.column.name))?;
-        let (old, new) = own.other_default(&text_of(server, there))?;
+        let (old, new) = collated.other_default(&text_of(server, there))?;
         Some((shown(&column.name), old, new))
     });
     found.collect()
@@ -277,9 +277,9 @@ pub fn other_defaults(dump: &Side<'_>, server: &Side<'_>) -> Vec<(String, String
 /// Character set and collation of a column, its own or the table's.
 fn text_of(side: &Side<'_>, facts: &Facts<'_>) -> Collated {
     let column = facts.column;
-    let own = Collated::new(column.charset.as_deref(), column.collation.as_deref());
-    if !own.is_unspecified() {
-        return own;
+    let collated = Collated::new(column.charset.as_deref(), column.collation.as_deref());
+    if !collated.is_unspecified() {
+        return collated;
     }
     let option = |name| side.table.option(name);
     Collated::new(option("CHARSET"), option("COLLATE"))

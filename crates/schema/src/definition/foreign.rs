@@ -155,8 +155,10 @@ fn in_other_words(
     }
     match element {
         Element::Column(column) if server.version >= INVISIBLE_COLUMNS => {
-            let own = &text[column.range.clone()];
-            let has_default = tokens(own, mode).code().any(|word| word.is(own, "DEFAULT"));
+            let definition = &text[column.range.clone()];
+            let has_default = tokens(definition, mode)
+                .code()
+                .any(|word| word.is(definition, "DEFAULT"));
             let has_value = !column.not_null
                 || column.auto_increment
                 || column.generated.is_some()

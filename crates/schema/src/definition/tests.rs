@@ -275,7 +275,7 @@ fn texts_in_other_character_sets_and_modes() {
 }
 
 #[test]
-fn what_cannot_be_told_is_left_alone() {
+fn what_is_uncertain_is_left_alone() {
     let create = statement("`a` int DEFAULT NULL", "");
     for dump in [
         "CREATE TABLE t LIKE u",

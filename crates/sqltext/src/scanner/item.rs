@@ -86,11 +86,11 @@ pub enum ClientCommand {
 /// Verb of an insert statement that is cut into rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InsertVerb {
-    /// `INSERT`.
+    /// `INSERT`: a duplicate key is an error.
     Insert,
-    /// `INSERT IGNORE`.
+    /// `INSERT IGNORE`: rows with a duplicate key are skipped.
     InsertIgnore,
-    /// `REPLACE`.
+    /// `REPLACE`: rows with a duplicate key take the place of the old ones.
     Replace,
 }
 

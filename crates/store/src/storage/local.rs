@@ -151,12 +151,12 @@ impl Storage for LocalFolder {
             loop {
                 let count = COUNT.fetch_add(1, Ordering::Relaxed);
                 let unfinished = folder.join(format!("{UNFINISHED}{}-{count}", std::process::id()));
-                let opened = make_folders(&folder).and_then(|()| {
+                let created = make_folders(&folder).and_then(|()| {
                     let mut options = OpenOptions::new();
                     let options = options.write(true).create_new(true).mode(0o600);
                     options.open(&unfinished)
                 });
-                match opened {
+                match created {
                     Ok(file) => return Ok((unfinished, file)),
                     // A process of the same number, on another machine or earlier.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

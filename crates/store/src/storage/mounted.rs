@@ -159,10 +159,10 @@ mod tests {
         let open = |name: &str, from| files::open(&root.join(name), from);
         assert_eq!(read(open(names[0], 0).unwrap()).unwrap(), names[0]);
         assert_eq!(read(open(names[0], 4).unwrap()).unwrap(), "%20.tsv");
-        let opened = open("same", 0).unwrap();
+        let reader = open("same", 0).unwrap();
         fs::remove_file(folder.path().join("same")).unwrap();
         fs::write(folder.path().join("same"), "else").unwrap();
-        let error = read(opened).unwrap_err();
+        let error = read(reader).unwrap_err();
         assert!(error.to_string().contains("was replaced"), "{error}");
         fs::write(folder.path().join("longer"), "longer than before").unwrap();
         let error = open("same", 0).map(drop).unwrap_err();

@@ -85,10 +85,10 @@ fn a_key_that_no_name_can_have_is_named() {
         *server.switches.show_key.lock().unwrap() = Some(key.to_owned());
         let error = storage.list("").unwrap_err();
         assert_eq!(error.kind(), StorageErrorKind::Name, "{error}");
-        let said = error.to_string();
+        let message = error.to_string();
         assert!(
-            said.contains(&format!("{key:?}")) && said.contains("a part is empty"),
-            "{said}"
+            message.contains(&format!("{key:?}")) && message.contains("a part is empty"),
+            "{message}"
         );
     }
     // A list that it is not in succeeds.
@@ -253,7 +253,7 @@ fn old_unfinished_objects_are_swept() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_words() {
+fn what_is_wrong_is_explained_in_words() {
     let server = Server::start(Kind::default());
     let url = format!("s3://{BUCKET}/base");
     let right = || Server::options(server.port);
@@ -316,11 +316,14 @@ fn what_is_wrong_is_said_in_words() {
             write_whole(&*storage, "x", &content, Existing::Replace).unwrap_err(),
         ];
         for error in errors {
-            let said = error.to_string();
-            assert_eq!(error.kind(), kind, "{said}");
-            assert!(said.starts_with(url) && said.contains(words), "{said}");
+            let message = error.to_string();
+            assert_eq!(error.kind(), kind, "{message}");
+            assert!(
+                message.starts_with(url) && message.contains(words),
+                "{message}"
+            );
             for secret in ["hush", SECRET, KEY] {
-                assert!(!said.contains(secret), "{said}");
+                assert!(!message.contains(secret), "{message}");
             }
         }
     }

@@ -166,13 +166,13 @@ pub fn objects(
 pub fn tables_with_rows(conn: &mut Connection, database: &str) -> Result<Vec<String>, Error> {
     let listed = conn.query(format!("SHOW FULL TABLES FROM {}", quote(database)))?;
     let rows = listed.rows.iter();
-    let own = rows.filter(|row| {
+    let base_tables = rows.filter(|row| {
         matches!(
             cell(row.get(1)).as_str(),
             "BASE TABLE" | "SYSTEM VERSIONED" | "SYSTEM VERSIONED TABLE"
         )
     });
-    let names = own.map(|row| cell(row.first()));
+    let names = base_tables.map(|row| cell(row.first()));
     Ok(names.filter(|name| !is_own_table(database, name)).collect())
 }
 

@@ -117,9 +117,9 @@ impl Draft {
     fn foreign_key(&mut self, rng: &mut Rng, number: usize, parents: &[Parent]) {
         let target = rng.pick(parents);
         let mut pointing = target.column.clone();
-        let own = name(rng, 70).trim_start().to_owned();
+        let new_name = name(rng, 70).trim_start().to_owned();
         pointing.definition = format!("{} NULL", target.column.definition);
-        (pointing.name, pointing.nullable) = (own, true);
+        (pointing.name, pointing.nullable) = (new_name, true);
         self.lines.push(format!(
             "CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}){}{}",
             quote(&without_quotes(&format!("{}_{number}", name(rng, 80)))),
@@ -395,7 +395,7 @@ impl Table {
     /// view, a trigger.
     pub fn afterwards(&self, rng: &mut Rng, mariadb: bool) -> Vec<String> {
         let mut sql = Vec::new();
-        let own: Vec<String> = self
+        let writable: Vec<String> = self
             .columns
             .iter()
             .filter(|one| !one.generated)
@@ -406,7 +406,7 @@ impl Table {
                 sql.push(format!(
                     "INSERT IGNORE INTO {0} ({1}) SELECT {1} FROM {0} LIMIT 200",
                     self.name,
-                    own.join(", ")
+                    writable.join(", ")
                 ));
             }
         }

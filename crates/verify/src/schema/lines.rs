@@ -16,7 +16,7 @@ pub fn compare(a: &str, b: &str, differ: &mut dyn FnMut(&str, String, String)) {
     let (parts_a, parts_b) = (parts(&a), parts(&b));
     let mut any = false;
     let line = |parts: &[(String, &str)], label: &str| -> Option<String> {
-        let found = parts.iter().find(|(own, _)| own == label);
+        let found = parts.iter().find(|(name, _)| name == label);
         found.map(|(_, line)| (*line).to_owned())
     };
     for (label, of_a) in &parts_a {
@@ -71,9 +71,9 @@ fn parts(text: &str) -> Vec<(String, &str)> {
         } else {
             "definition".to_owned()
         };
-        let same = parts.iter().filter(|(own, _)| {
-            own == &label
-                || own
+        let same = parts.iter().filter(|(earlier, _)| {
+            earlier == &label
+                || earlier
                     .strip_prefix(&label)
                     .is_some_and(|rest| rest.starts_with(", line "))
         });

@@ -187,12 +187,13 @@ impl<'a> Reader<'a> {
 
     /// Records a table, view or sequence, if it is selected.
     fn object(&mut self, kind: &'static str, name: &ObjectName, text: &[u8]) {
-        let own = String::from_utf8_lossy(&name.name);
+        let bare = String::from_utf8_lossy(&name.name);
         let database = self.database_of(name);
         let asked = read_options(self.options, &refloat_wire::ConnectOptions::default());
-        let ours = is_own_table(&database, &own) && !is_namesake(&database, &own, text, self.mode);
-        if !ours && asked_table(&asked, &database, &own) {
-            let label = format!("{database}.{own}");
+        let ours =
+            is_own_table(&database, &bare) && !is_namesake(&database, &bare, text, self.mode);
+        if !ours && asked_table(&asked, &database, &bare) {
+            let label = format!("{database}.{bare}");
             self.add(kind, (&database, label), text);
         }
     }

@@ -16,7 +16,7 @@ const COM_STMT_CLOSE: u8 = 0x19;
 const TYPE_STRING: u8 = 0xfd;
 
 impl Connection {
-    /// Prepares a statement.
+    /// Prepares one statement, with `?` for values, for as long as the connection lives.
     pub fn prepare(&mut self, sql: impl AsRef<[u8]>) -> Result<Statement, Error> {
         if self.pending() != 0 {
             return Err(Error::Busy {

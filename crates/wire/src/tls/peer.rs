@@ -49,20 +49,20 @@ impl PeerTls {
             check_name: false,
             algorithms: provider.signature_verification_algorithms,
         });
-        let own = own_certificate(cert, key, provider.key_provider)?;
-        let own = Arc::new(SingleCertAndKey::from(own));
+        let certificate = own_certificate(cert, key, provider.key_provider)?;
+        let resolver = Arc::new(SingleCertAndKey::from(certificate));
         let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| wrong(error.to_string()))?
             .dangerous()
             .with_custom_certificate_verifier(Arc::clone(&verifier) as _)
-            .with_client_cert_resolver(Arc::clone(&own) as _);
+            .with_client_cert_resolver(Arc::clone(&resolver) as _);
         client.resumption = Resumption::disabled();
         let mut server = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| wrong(error.to_string()))?
             .with_client_cert_verifier(Arc::new(OfClient(verifier)))
-            .with_cert_resolver(own);
+            .with_cert_resolver(resolver);
         server.send_tls13_tickets = 0;
         Ok(Self {
             client: Arc::new(client),

@@ -150,7 +150,7 @@ impl Backup {
     }
 
     fn saw(&self, text: &str) {
-        let found = self.seen.iter().any(|said| said.contains(text));
+        let found = self.seen.iter().any(|line| line.contains(text));
         assert!(found, "not seen: {text}\n{}", self.seen.join("\n"));
     }
 }

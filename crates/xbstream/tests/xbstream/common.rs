@@ -148,7 +148,7 @@ pub fn extract(
         }
     }
     assert!(open.is_empty(), "the reader lets files stay open: {open:?}");
-    let said: BTreeMap<PathBuf, u64> = reader
+    let listed: BTreeMap<PathBuf, u64> = reader
         .catalogue()
         .files()
         .map(|(path, length)| (path.to_owned(), length))
@@ -157,7 +157,7 @@ pub fn extract(
         .into_iter()
         .map(|(path, bytes)| (path, bytes.len() as u64))
         .collect();
-    assert_eq!(said, found, "the catalogue and what was extracted");
+    assert_eq!(listed, found, "the catalogue and what was extracted");
     Ok(ignored)
 }
 

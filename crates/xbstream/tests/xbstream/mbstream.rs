@@ -38,8 +38,8 @@ pub fn mbstream(arguments: &[&str], folder: &Path, input: &[u8]) -> (Vec<u8>, St
 /// Extracts with mbstream.
 pub fn extracted(stream: &[u8]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
-    let (_, said) = mbstream(&["-x"], folder.path(), stream);
-    (folder, said)
+    let (_, stderr) = mbstream(&["-x"], folder.path(), stream);
+    (folder, stderr)
 }
 
 fn noise(length: usize) -> Vec<u8> {
@@ -130,8 +130,8 @@ fn what_the_writer_writes_mbstream_extracts() {
     writer.end("last").unwrap();
     let stream = writer.finish().unwrap();
 
-    let (theirs, said) = extracted(&stream);
-    assert_eq!(said, "");
+    let (theirs, stderr) = extracted(&stream);
+    assert_eq!(stderr, "");
     let ours = tempfile::tempdir().unwrap();
     common::extract(&stream[..], Dialect::MariaDb, ours.path(), |_| ()).unwrap();
     let files = common::files(ours.path());

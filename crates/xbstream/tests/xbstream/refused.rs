@@ -166,8 +166,8 @@ fn what_is_unknown() {
 fn what_may_be_ignored_is_reported() {
     let stream = [piece_of(1, b'X', "u", 0, b"hh"), file("a", b"aa")].concat();
     let seen = operations(&stream, Dialect::MariaDb).unwrap();
-    let said = r#"Ignored { path: "u", why: UnknownType { kind: 88, length: 2 } }"#;
-    assert_eq!(seen[0], said);
+    let expected = r#"Ignored { path: "u", why: UnknownType { kind: 88, length: 2 } }"#;
+    assert_eq!(seen[0], expected);
     assert_eq!(seen.len(), 4);
 }
 

@@ -120,7 +120,7 @@ proptest! {
             match common::operations(&stream[..at], plan.dialect) {
                 Ok(seen) => {
                     prop_assert!(border && seen.last().unwrap().starts_with("End"));
-                    let begun = seen.iter().filter(|said| said.starts_with("Open")).count();
+                    let begun = seen.iter().filter(|event| event.starts_with("Open")).count();
                     prop_assert_eq!(begun == files.len(), at == stream.len());
                 }
                 Err(error) => prop_assert!(

@@ -67,7 +67,7 @@ fn programs_of_a_server_that_is_down_are_those_that_it_had() {
         std::fs::set_permissions(&program, mode).unwrap();
         bin.parent().unwrap().to_string_lossy().into_owned()
     };
-    let (own, path) = (tree("own", "11.8"), tree("path", "11.4"));
+    let (installed, path) = (tree("own", "11.8"), tree("path", "11.4"));
     // This machine's option files do not belong to this server.
     let file = folder.path().join("my.cnf");
     std::fs::write(&file, "[mysqld]\n").unwrap();
@@ -89,7 +89,7 @@ fn programs_of_a_server_that_is_down_are_those_that_it_had() {
     };
     let mut shown = Shown {
         defaults_file: None,
-        basedir: Some(format!("{own}/")),
+        basedir: Some(format!("{installed}/")),
         path: Some(format!("{path}/bin:/usr/bin")),
     };
     assert_eq!(version(shown.clone()), "11.8");

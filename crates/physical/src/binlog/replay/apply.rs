@@ -48,13 +48,13 @@ pub fn apply(
     for part in &stretch.parts {
         let path = logs.path(&part.file, scratch)?;
         let mut tool = Tool::start(programs, part, &path, scratch)?;
-        let fed = feed(&mut tool, part, (conn, scratch), &run.cancel);
+        let sent = feed(&mut tool, part, (conn, scratch), &run.cancel);
         let ended = tool.finish();
         if let Some(reason) = run.cancel.reason() {
             return Err(PhysicalError::Cancelled(reason));
         }
         // Once its output is no longer read, the tool fails too, so this error comes first.
-        fed?;
+        sent?;
         ended?;
         if path.starts_with(scratch) {
             std::fs::remove_file(&path).map_err(PhysicalError::file(&path, "removing it"))?;
@@ -326,8 +326,10 @@ fn error_code(line: &[u8]) -> Option<u16> {
 /// Whether success of a statement means that it has done something else than on the original
 /// server. The tool's own statements come before it.
 fn must_fail(code: u16, statement: &[u8]) -> bool {
-    let own: [&[u8]; 4] = [b"SET ", b"use ", b"/*!", b"BEGIN"];
-    code != 0 && !OF_ITS_TIME.contains(&code) && !own.iter().any(|own| statement.starts_with(own))
+    let prefixes: [&[u8]; 4] = [b"SET ", b"use ", b"/*!", b"BEGIN"];
+    code != 0
+        && !OF_ITS_TIME.contains(&code)
+        && !prefixes.iter().any(|prefix| statement.starts_with(prefix))
 }
 
 /// The beginning of a statement, on one line.

@@ -34,10 +34,10 @@ impl Programs {
         };
         let (server, server_version) = look(servers, folder)?;
         let its = version_in(&about.server.version).unwrap_or_default();
-        let own = version_in(&server_version);
-        let is_fit = own.is_some_and(|own| {
-            (own.0, own.1) == (its.0, its.1)
-                && own >= its
+        let of_server = version_in(&server_version);
+        let is_fit = of_server.is_some_and(|of_server| {
+            (of_server.0, of_server.1) == (its.0, its.1)
+                && of_server >= its
                 && server_version.contains("MariaDB") == is_mariadb
         });
         if !is_fit {
@@ -58,7 +58,7 @@ impl Programs {
         let version = version_in(&tool_version);
         let is_mariadbs = version.is_none_or(|version| version.0 >= 10);
         let is_fit = is_mariadbs == is_mariadb
-            && (is_mariadb || version.is_some_and(|own| (own.0, own.1) >= (its.0, its.1)));
+            && (is_mariadb || version.is_some_and(|tool| (tool.0, tool.1) >= (its.0, its.1)));
         if !is_fit {
             return Err(Refusal::new(format!(
                 "{} is not of {} {}: {}",

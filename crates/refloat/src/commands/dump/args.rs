@@ -233,7 +233,7 @@ pub struct ReadArgs {
     pub max_age: Option<u64>,
 }
 
-/// `--compress`.
+/// How files of rows are compressed (`--compress`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Compress {
     /// In independent frames, each of which can be read alone

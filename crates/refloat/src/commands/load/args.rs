@@ -232,7 +232,7 @@ pub struct DataArgs {
     pub charset: Option<String>,
 }
 
-/// `--source-format`.
+/// Who wrote a folder, where its files do not tell (`--source-format`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SourceFormat {
     /// A folder of mydumper
@@ -368,7 +368,7 @@ pub struct ResumeArgs {
     pub uncertain_statement: Option<Uncertain>,
 }
 
-/// `--verify`.
+/// What is proven after the last row (`--verify`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Verify {
     /// Rows are counted, definitions compared, programs looked for

@@ -75,9 +75,9 @@ impl Beside {
             clauses: Vec::new(),
             triggers: Vec::new(),
         };
-        let own = beside.of("");
+        let replaced = beside.of("");
         let is_mysql = conn.server().vendor == Vendor::MySql;
-        let shown = conn.query(format!("SHOW CREATE TABLE {own}"))?;
+        let shown = conn.query(format!("SHOW CREATE TABLE {replaced}"))?;
         let text = shown.bytes(0, 1).unwrap_or_default();
         let (mut dropped, mut statements) = (Vec::new(), Vec::new());
         // A sequence has none of these.
@@ -111,7 +111,7 @@ impl Beside {
         }
         conn.exec("SET SESSION character_set_results = utf8mb4")?;
         if !dropped.is_empty() {
-            let alter = format!("ALTER TABLE {own} ");
+            let alter = format!("ALTER TABLE {replaced} ");
             statements.push([alter.as_bytes(), &dropped.join(&b", "[..])].concat());
         }
         Ok((beside, statements))
@@ -119,15 +119,15 @@ impl Beside {
 
     /// Renames the table to its own name. A table with that name is dropped only then.
     fn settle(&self, conn: &mut Connection, replaces: bool) -> anyhow::Result<()> {
-        let (own, new, old) = (self.of(""), self.of(NEW), self.of(OLD));
-        let place = format!("RENAME TABLE {new} TO {own}");
+        let (table, new, old) = (self.of(""), self.of(NEW), self.of(OLD));
+        let place = format!("RENAME TABLE {new} TO {table}");
         if !replaces {
             return conn.exec(&place).map(drop).with_context(|| place.clone());
         }
         if self.is_referenced(conn)? {
             // If it were renamed, the foreign keys of other tables would follow it. After a drop,
             // they refer to the new table by its name.
-            let gone = format!("DROP TABLE {own}");
+            let gone = format!("DROP TABLE {table}");
             conn.exec(&gone).with_context(|| gone.clone())?;
             let placed = conn.exec(&place).or_else(|_| {
                 // The two statements must not end halfway unless the server does.
@@ -136,14 +136,14 @@ impl Beside {
                 conn.exec(&place)
             });
             return placed.map(drop).with_context(|| {
-                format!("{own} was dropped, and its replacement is not in place yet: {place}")
+                format!("{table} was dropped, and its replacement is not in place yet: {place}")
             });
         }
-        let exchange = format!("RENAME TABLE {own} TO {old}, {new} TO {own}");
+        let exchange = format!("RENAME TABLE {table} TO {old}, {new} TO {table}");
         conn.exec(&exchange).with_context(|| exchange.clone())?;
         let gone = format!("DROP TABLE {old}");
         conn.exec(&gone).map(drop).with_context(|| {
-            format!("{own} is in its place, but what it replaced is still there: {gone}")
+            format!("{table} is in its place, but what it replaced is still there: {gone}")
         })
     }
 

@@ -71,8 +71,8 @@ impl Call {
     /// # Errors
     /// A required one is missing.
     pub fn parse(words: &[String]) -> anyhow::Result<Self> {
-        let own = words.iter().position(|word| word == "--mysqld-args");
-        let (words, server) = words.split_at(own.unwrap_or(words.len()));
+        let of_server = words.iter().position(|word| word == "--mysqld-args");
+        let (words, server) = words.split_at(of_server.unwrap_or(words.len()));
         let value = |name: &str| {
             let at = words.iter().position(|word| word == name)?;
             words.get(at + 1).map(|value| value.trim().to_owned())

@@ -41,7 +41,7 @@ fn widths_and_names_of_types_are_spelling() {
 
 /// A dump may also stand in for the server.
 #[test]
-fn what_a_primary_key_makes_not_null_need_not_be_said() {
+fn what_a_primary_key_makes_not_null_need_not_be_written() {
     for (dump, other) in [
         ("`a` int NOT NULL, PRIMARY KEY (`a`)", "`a` int PRIMARY KEY"),
         ("`a` int PRIMARY KEY", "`a` int NOT NULL, PRIMARY KEY (`a`)"),

@@ -11,7 +11,7 @@ use refloat_run::phases::Phases;
 use refloat_run::{Cancel, Event, Events, Progress, probe};
 use refloat_schema::Difference;
 use refloat_sqltext::InsertVerb;
-use refloat_wire::{Connection, Identity, OkInfo, Vendor};
+use refloat_wire::{Connection, Identity, OkInfo, Vendor, Warning};
 
 use super::chunk::Chunk;
 use super::chunk_size::ChunkSize;
@@ -21,7 +21,7 @@ use super::marks::{self, Marks};
 use super::options::{IndexMode, LoadOptions, OnError, WritePath};
 use super::outcome::{LoadWarning, StatementFailure};
 use super::table::Table;
-use super::writer::Written;
+use super::writer::{Written, gives_warnings};
 
 /// Warnings reported per statement.
 const WARNINGS_FETCHED: usize = 20;
@@ -277,7 +277,10 @@ impl Context {
             || (!session.keeps_literals() && chunk.form.delimited().is_none())
             // This mode acts in the parser: an empty field of a file stays empty, and MariaDB takes
             // any empty parameter for NULL, even that of x''.
-            || session.has_mode("EMPTY_STRING_IS_NULL");
+            || session.has_mode("EMPTY_STRING_IS_NULL")
+            // The warnings of this verb are judged by the text of the rows.
+            || (chunk.header.verb == InsertVerb::InsertIgnore
+                && chunk.table.layout().is_some_and(|layout| gives_warnings(&layout)));
         if as_text {
             WritePath::Insert
         } else {
@@ -285,18 +288,18 @@ impl Context {
         }
     }
 
-    /// Reads the warnings of the last statement on `conn` and records those that concern the data.
-    /// Returns `false`, and records none, if there may be others behind notes about computed values
-    /// and the statement can be rolled back.
-    pub fn judge(
+    /// Reads the warnings of the last statement on `conn`, and returns those that may mean changed
+    /// values. `None` if there may be others behind notes about computed values and the statement
+    /// can be rolled back.
+    pub fn warnings_of(
         &self,
         conn: &mut Connection,
         table: &Table,
         verb: InsertVerb,
         ok: &OkInfo,
-    ) -> Result<bool, refloat_wire::Error> {
+    ) -> Result<Option<Vec<Warning>>, refloat_wire::Error> {
         if ok.warnings == 0 || table.is_trial() {
-            return Ok(true);
+            return Ok(Some(Vec::new()));
         }
         // Deprecated notation says nothing about a row: MySQL warns about each value that names an
         // old character set.
@@ -312,7 +315,7 @@ impl Context {
         // The server counts no further.
         let hidden = of_computed && (ok.warnings == u16::MAX || all < usize::from(ok.warnings));
         if hidden && table.is_transactional() {
-            return Ok(false);
+            return Ok(None);
         }
         if hidden || all < usize::from(ok.warnings) {
             self.warn(LoadWarning {
@@ -321,17 +324,19 @@ impl Context {
                 message: format!("of {} warnings or more the server kept {all}", ok.warnings),
             });
         }
-        let telling = warnings
-            .into_iter()
-            .filter(|warning| !expected(warning.code));
-        for warning in telling.take(WARNINGS_FETCHED) {
+        warnings.retain(|warning| !expected(warning.code));
+        Ok(Some(warnings))
+    }
+
+    /// Records warnings about the rows of a table.
+    pub fn warn_of(&self, table: &Table, warnings: Vec<Warning>) {
+        for warning in warnings.into_iter().take(WARNINGS_FETCHED) {
             self.warn(LoadWarning {
                 about: table.label(),
                 code: warning.code,
                 message: warning.message,
             });
         }
-        Ok(true)
     }
 
     /// Records a warning.

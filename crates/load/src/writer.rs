@@ -14,6 +14,7 @@ mod text;
 
 pub use attempt::{Attempt, Written};
 pub use bulk::{BulkWriter, PACKET_TARGET};
+pub use empty_enum::gives_warnings;
 pub use load_data::LoadDataWriter;
 pub use text::TextWriter;
 

@@ -101,7 +101,11 @@ impl Sender<'_> {
         let waiting = Instant::now();
         let ok = self.conn.read_result()?;
         self.ctx.note_server_wait(waiting);
-        self.judged &= self.ctx.judge(self.conn, self.table, self.verb, &ok)?;
+        let warnings = self
+            .ctx
+            .warnings_of(self.conn, self.table, self.verb, &ok)?;
+        self.judged &= warnings.is_some();
+        self.ctx.warn_of(self.table, warnings.unwrap_or_default());
         match self.verb {
             InsertVerb::Insert => self.written.rows += ok.affected_rows,
             InsertVerb::InsertIgnore => {

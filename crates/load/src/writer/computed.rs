@@ -10,7 +10,7 @@
 use std::fmt::Write as _;
 
 use refloat_schema::columns::Layout;
-use refloat_sqltext::{InsertVerb, quote_ident};
+use refloat_sqltext::quote_ident;
 use refloat_wire::{Error, RetryStatus};
 
 use super::{Attempt, Link, Written};
@@ -35,8 +35,8 @@ impl Link {
             return Ok(None);
         };
         self.conn.exec("SAVEPOINT refloat_piece")?;
-        let written = refusable(self.insert_computed(chunk, tuples))?;
-        let written = written.filter(|written| written.rows == rows);
+        let written = refusable(self.insert_computed(chunk, (tuples, rows)))?;
+        let written = written.filter(|written| written.rows + written.ignored == rows);
         if written.is_none() {
             self.conn.exec("ROLLBACK TO SAVEPOINT refloat_piece")?;
         }
@@ -56,22 +56,20 @@ impl Link {
         let Some(tuples) = self.judged(chunk, (text, rows), &mut converted)? else {
             return self.insert_text(chunk, text, rows);
         };
-        let written = self.insert_computed(chunk, tuples);
+        let written = self.insert_computed(chunk, (tuples, rows));
         self.strict_again(&chunk.session)?;
         Ok(written?)
     }
 
     /// The rows as `(…),(…)`, if a table that computes nothing takes them unchanged.
-    fn judged<'a>(
+    pub(super) fn judged<'a>(
         &mut self,
         chunk: &Chunk,
         (text, rows): (&'a [u8], u64),
         converted: &'a mut Vec<u8>,
     ) -> Result<Option<&'a [u8]>, Error> {
         let layout = chunk.table.layout();
-        let Some(layout) =
-            layout.filter(|layout| chunk.header.verb == InsertVerb::Insert && layout.computes())
-        else {
+        let Some(layout) = layout.filter(|layout| layout.computes()) else {
             return Ok(None);
         };
         let targets = layout.targets(chunk.header.columns.as_deref());
@@ -135,16 +133,17 @@ impl Link {
     }
 
     /// Writes the rows under the dump's own mode. Afterwards the session is not a writer's.
-    fn insert_computed(&mut self, chunk: &Chunk, tuples: &[u8]) -> Result<Written, Error> {
+    fn insert_computed(
+        &mut self,
+        chunk: &Chunk,
+        (tuples, rows): (&[u8], u64),
+    ) -> Result<Written, Error> {
         self.lenient(&chunk.session)?;
         self.text.clear();
         self.text.extend_from_slice(&chunk.header.text);
         self.text.extend_from_slice(tuples);
         let ok = self.conn.exec(&self.text)?;
-        Ok(Written {
-            rows: ok.affected_rows,
-            ..Written::default()
-        })
+        Ok(Written::by(chunk.header.verb, rows, ok.affected_rows))
     }
 }
 

@@ -9,10 +9,11 @@
 use refloat_schema::columns::{Column, Layout};
 use refloat_schema::members::has_empty_member;
 use refloat_sqltext::{InsertVerb, RowVisitor, StrLit};
-use refloat_wire::{Error, RetryStatus};
+use refloat_wire::{Error, RetryStatus, Warning};
 
 use super::{Attempt, Link, MORE_WARNINGS, WARNINGS_MAX, Written};
 use crate::chunk::{Chunk, Piece};
+use crate::context::DUPLICATE_ENTRY;
 
 /// `WARN_DATA_TRUNCATED`: the server's warning about the value.
 const DATA_TRUNCATED: u16 = 1265;
@@ -61,7 +62,7 @@ impl RowVisitor for Empties<'_> {
 }
 
 /// How often the rows of a piece have index 0 of an `ENUM`.
-fn empty_enums(chunk: &Chunk, layout: &Layout, text: &[u8]) -> u64 {
+pub(super) fn empty_enums(chunk: &Chunk, layout: &Layout, text: &[u8]) -> u64 {
     let Some(targets) = layout.targets(chunk.header.columns.as_deref()) else {
         return 0;
     };
@@ -86,7 +87,49 @@ fn empty_enums(chunk: &Chunk, layout: &Layout, text: &[u8]) -> u64 {
     }
 }
 
+/// Whether the server's warning is about the value of an `ENUM`.
+fn is_of_enum(warning: &Warning, layout: &Layout) -> bool {
+    let mut enums = layout.columns.iter().filter(|column| column.is_enum());
+    let named = |column: &Column| warning.message.contains(&format!("'{}'", column.name));
+    warning.code == DATA_TRUNCATED && enums.any(named)
+}
+
+/// Whether exact rows of a table may give warnings: about index 0 of an `ENUM`, or about what the
+/// server computes.
+pub fn gives_warnings(layout: &Layout) -> bool {
+    layout.computes() || layout.columns.iter().any(Column::is_enum)
+}
+
 impl Link {
+    /// Removes the warnings of an `INSERT IGNORE` that do not mean a changed value: a server that
+    /// would refuse index 0 of an `ENUM`, or an expression that gives a warning, stores the row and
+    /// warns.
+    pub(super) fn remove_expected(
+        &mut self,
+        chunk: &Chunk,
+        (tuples, rows): (&[u8], u64),
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(), Error> {
+        let layout = chunk.table.layout().filter(|layout| gives_warnings(layout));
+        let Some(layout) = layout.filter(|_| !warnings.is_empty()) else {
+            return Ok(());
+        };
+        let of_enums = warnings.iter().filter(|one| is_of_enum(one, &layout));
+        if of_enums.count() as u64 == empty_enums(chunk, &layout, tuples) {
+            warnings.retain(|one| !is_of_enum(one, &layout));
+        }
+        if !warnings.is_empty() {
+            let mut converted = Vec::new();
+            if self
+                .judged(chunk, (tuples, rows), &mut converted)?
+                .is_some()
+            {
+                warnings.clear();
+            }
+        }
+        Ok(())
+    }
+
     /// Writes a refused piece under the dump's own mode if only index 0 of an `ENUM` stands in the
     /// way; otherwise returns `None` and writes nothing of the piece.
     pub fn keep_empty_enums(
@@ -107,10 +150,7 @@ impl Link {
             return Ok(None);
         };
         let size = chunk.header.text.len() + text.len() + 1;
-        if empties >= WARNINGS_MAX
-            || chunk.header.verb != InsertVerb::Insert
-            || size >= self.conn.max_allowed_packet()
-        {
+        if empties >= WARNINGS_MAX || size >= self.conn.max_allowed_packet() {
             return Ok(None);
         }
         self.conn.exec("SAVEPOINT refloat_piece")?;
@@ -151,27 +191,23 @@ impl Link {
             return Ok(Err(MORE_WARNINGS.to_owned()));
         }
         chunk.table.remove_notes_about_computed(&mut warnings);
-        let of_enum = |message: &str| {
-            let mut enums = layout.columns.iter().filter(|column| column.is_enum());
-            enums.any(|column| message.contains(&format!("'{}'", column.name)))
-        };
-        let other = warnings
-            .iter()
-            .find(|one| one.code != DATA_TRUNCATED || !of_enum(&one.message));
+        let verb = chunk.header.verb;
+        if verb == InsertVerb::InsertIgnore {
+            warnings.retain(|one| one.code != DUPLICATE_ENTRY);
+        }
+        let other = warnings.iter().find(|one| !is_of_enum(one, layout));
+        let written = Written::by(verb, rows, ok.affected_rows);
         Ok(match other {
             Some(other) => Err(other.message.clone()),
             None if warnings.len() as u64 != empties => Err(format!(
                 "{empties} rows with index 0 of an ENUM gave {} warnings",
                 warnings.len()
             )),
-            None if ok.affected_rows != rows => Err(format!(
+            None if written.rows + written.ignored != rows => Err(format!(
                 "{rows} rows were sent and {} stored",
                 ok.affected_rows
             )),
-            None => Ok(Written {
-                rows,
-                ..Written::default()
-            }),
+            None => Ok(written),
         })
     }
 
@@ -181,8 +217,7 @@ impl Link {
     pub fn write_untransacted(&mut self, chunk: &Chunk) -> Result<Option<Written>, Attempt> {
         let layout = chunk.table.layout();
         let Some(layout) = layout.filter(|layout| {
-            chunk.header.verb == InsertVerb::Insert
-                && (layout.computes() || layout.columns.iter().any(Column::is_enum))
+            chunk.header.verb != InsertVerb::InsertIgnore && gives_warnings(layout)
         }) else {
             return Ok(None);
         };

@@ -8,7 +8,7 @@ use refloat_wire::{OkInfo, Vendor};
 
 use super::{Attempt, ChunkWriter, Link, WARNINGS_MAX, Written};
 use crate::chunk::{Chunk, Piece};
-use crate::outcome::LoadWarning;
+use crate::context::DUPLICATE_ENTRY;
 
 /// `ER_WARNING_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN`: the server computes the column and ignores
 /// the dump's value.
@@ -137,7 +137,7 @@ impl Link {
         let ok = self.conn.exec(&self.text)?;
         self.ctx.note_server_wait(waiting);
         if computed > 0 {
-            if let Err(failed) = self.judge_computed(chunk, &ok) {
+            if let Err(failed) = self.judge_computed(chunk, (rows, row_count), &ok) {
                 // They are stored, but not exactly.
                 if undoable {
                     self.conn.exec("ROLLBACK TO SAVEPOINT refloat_rows")?;
@@ -145,13 +145,17 @@ impl Link {
                 return Err(failed);
             }
         } else {
-            let verb = chunk.header.verb;
-            if !self.ctx.judge(&mut self.conn, &chunk.table, verb, &ok)? {
+            let (table, verb) = (&chunk.table, chunk.header.verb);
+            let Some(mut warnings) = self.ctx.warnings_of(&mut self.conn, table, verb, &ok)? else {
                 if undoable {
                     self.conn.exec("ROLLBACK TO SAVEPOINT refloat_rows")?;
                 }
                 return Err(Attempt::many_notes());
+            };
+            if verb == InsertVerb::InsertIgnore {
+                self.remove_expected(chunk, (rows, row_count), &mut warnings)?;
             }
+            self.ctx.warn_of(table, warnings);
         }
         Ok(Written::by(chunk.header.verb, row_count, ok.affected_rows))
     }
@@ -177,7 +181,12 @@ impl Link {
 
     /// Without strict mode, every warning except those about generated columns means a value that
     /// is not stored as the dump has it.
-    fn judge_computed(&mut self, chunk: &Chunk, ok: &OkInfo) -> Result<(), Attempt> {
+    fn judge_computed(
+        &mut self,
+        chunk: &Chunk,
+        rows: (&[u8], u64),
+        ok: &OkInfo,
+    ) -> Result<(), Attempt> {
         if ok.warnings == 0 {
             return Ok(());
         }
@@ -190,25 +199,21 @@ impl Link {
             )));
         }
         chunk.table.remove_notes_about_computed(&mut warnings);
-        for warning in warnings
-            .into_iter()
-            .filter(|warning| warning.code != GENERATED_VALUE_IGNORED)
-        {
-            match chunk.header.verb {
-                InsertVerb::InsertIgnore if warning.code == 1062 || chunk.table.is_trial() => {}
-                InsertVerb::InsertIgnore => self.ctx.warn(LoadWarning {
-                    about: chunk.table.label(),
-                    code: warning.code,
-                    message: warning.message,
-                }),
-                _ => {
-                    return Err(Attempt::NotExact(format!(
-                        "server error {} (as a warning): {}",
-                        warning.code, warning.message
-                    )));
-                }
+        let ignore = chunk.header.verb == InsertVerb::InsertIgnore;
+        warnings.retain(|one| {
+            one.code != GENERATED_VALUE_IGNORED && !(ignore && one.code == DUPLICATE_ENTRY)
+        });
+        match warnings.first() {
+            Some(warning) if !ignore => Err(Attempt::NotExact(format!(
+                "server error {} (as a warning): {}",
+                warning.code, warning.message
+            ))),
+            Some(_) if !chunk.table.is_trial() => {
+                self.remove_expected(chunk, rows, &mut warnings)?;
+                self.ctx.warn_of(&chunk.table, warnings);
+                Ok(())
             }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }

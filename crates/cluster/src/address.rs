@@ -1,7 +1,6 @@
 //! Parsing of server addresses.
 
-/// Port of an address that names none.
-pub(crate) const DEFAULT_PORT: u16 = 3306;
+use refloat_wire::options::DEFAULT_PORT;
 
 /// Host and port of `10.0.0.1:3306`, `[::1]:3306` or `db1`. `None` for `AUTO`, `unspecified` and an
 /// empty address.

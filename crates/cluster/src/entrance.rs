@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use refloat_wire::options::DEFAULT_PORT;
 use refloat_wire::{ConnectOptions, Connection, Error, Target};
 
 use crate::DiscoverError;
-use crate::address::{DEFAULT_PORT, host_and_port};
+use crate::address::host_and_port;
 use crate::member::impatient;
 use crate::observe::values;
 

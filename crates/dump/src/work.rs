@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use refloat_read::catalog::Table;
 use refloat_read::jobs::{Job, Queue};
 use refloat_read::ranges;
-use refloat_read::ranges::Range;
+use refloat_read::ranges::{RANGE_MIN, Range};
 use refloat_read::unchanged::{changed, counted, same_definition, whole};
 use refloat_run::progress::{TableProgress, TableState};
 use refloat_run::{Cancel, Event, Events, Progress, kill_on_cancel};
@@ -31,8 +31,6 @@ const RANGES_PER_READER: u64 = 5;
 const UNEVEN: u64 = 12;
 /// A range size larger than any table, with headroom for sums.
 const UNCUT: u64 = u64::MAX / 4;
-/// Smallest range size. Each range costs a few estimates and a file.
-const RANGE_MIN: u64 = 4 << 20;
 
 /// What all readers share.
 pub struct Work<'a> {

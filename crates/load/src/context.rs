@@ -11,6 +11,7 @@ use refloat_run::phases::Phases;
 use refloat_run::{Cancel, Event, Events, Progress, probe};
 use refloat_schema::Difference;
 use refloat_sqltext::InsertVerb;
+use refloat_wire::codes::{DUPLICATE_ENTRY, UNKNOWN_VARIABLE};
 use refloat_wire::{Connection, Identity, OkInfo, Vendor, Warning};
 
 use super::chunk::Chunk;
@@ -35,10 +36,6 @@ pub const DEPRECATED: &[u16] = &[1287, 3719, 3720, 4095, 4096];
 /// gives the same warning about values that it computes from such bytes, and there the warning
 /// means a changed value.
 const NO_TEXT: u16 = 1300;
-/// `ER_DUP_ENTRY`: expected as a warning of `INSERT IGNORE`.
-pub const DUPLICATE_ENTRY: u16 = 1062;
-/// `ER_UNKNOWN_SYSTEM_VARIABLE`.
-const UNKNOWN_VARIABLE: u16 = 1193;
 /// The first statement of every connection of a load, so that it inherits nothing from the server's
 /// defaults.
 const SESSION_INIT: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = '', SESSION wait_timeout = 86400, \

@@ -4,6 +4,7 @@ use refloat_run::settings::SettingsError;
 use refloat_run::{Cancel, Refusal};
 use refloat_source::cutter::ITEM_MAX;
 use refloat_source::items::ItemsError;
+use refloat_source::script::CUT;
 use refloat_sqltext::Item;
 use refloat_store::InputError;
 
@@ -160,8 +161,8 @@ pub enum LoadError {
     },
     /// The dump ended without its closing comment.
     #[error(
-        "{file}: the dump ends at byte {offset} without its closing line `-- Dump completed`, or \
-        without restoring the settings that it saved at its beginning, so it may be truncated"
+        "{file}: the dump ends at byte {offset}, and may be truncated: {}",
+        CUT
     )]
     MissingTrailer {
         /// The file of the dump.

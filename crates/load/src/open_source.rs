@@ -23,7 +23,7 @@ pub use look::not_whole;
 use refloat_run::Refusal;
 
 /// Assumed ratio of text to compressed bytes until the dump has been read.
-const COMPRESSION_GUESS: u64 = 4;
+pub const COMPRESSION_GUESS: u64 = 4;
 
 /// A source that can be read, by its shape.
 pub enum OpenSource {

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use refloat_sqltext::{CharsetFamily, LexMode};
+use refloat_wire::codes::UNKNOWN_VARIABLE;
 use refloat_wire::{Column, Connection, Error, Vendor};
 
 /// Variables that affect what an `INSERT` stores, exist on both vendors, and can be set by every
@@ -102,9 +103,6 @@ const PER_STATEMENT: &[&str] = &[
     "rand_seed2",
     "pseudo_thread_id",
 ];
-
-/// `ER_UNKNOWN_SYSTEM_VARIABLE`.
-const UNKNOWN_VARIABLE: u16 = 1193;
 
 /// What a `SET` of one variable means for the rows that follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

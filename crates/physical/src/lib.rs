@@ -63,6 +63,7 @@ pub use donor::DonorOptions;
 pub use error::PhysicalError;
 pub use outcome::{BackupOutcome, CheckedBackup, RebuildOutcome, RestoreOutcome, VerifyOutcome};
 pub use own_folder::OwnFolder;
+pub use pace::RATE_MIN;
 pub use private::{Candidate, PrivateOptions, PrivateServer};
 pub use rebuild::{Listen, RebuildOptions, RebuildPlan, rebuild};
 pub use replica::ReplicaAccount;

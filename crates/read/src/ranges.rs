@@ -15,6 +15,8 @@ use refloat_wire::Connection;
 use super::catalog::{KeyColumn, KeyLiteral, Table};
 use super::error::ReadError;
 
+/// The least bytes that a range is worth: each one costs a few estimates, and a dump a file.
+pub const RANGE_MIN: u64 = 4 << 20;
 /// From this many bytes on, the extra cost of a longer statement is negligible.
 const LONG: u64 = 4 << 20;
 /// Blanks appended to the statement of a long range. Socket buffers hold three pieces of this size.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use refloat_run::Cancel;
 use refloat_run::cancel::abandonable;
+use refloat_wire::codes::UNKNOWN_VARIABLE;
 use refloat_wire::{Connection, Error, Vendor};
 
 use super::error::ReadError;
@@ -37,8 +38,6 @@ const MARIADB: &[&str] = &[
 ];
 /// Seconds that the server waits for a reader that does not fetch its rows.
 const WRITE_TIMEOUT: u32 = 7 * 86_400;
-/// `ER_UNKNOWN_SYSTEM_VARIABLE`.
-const UNKNOWN_VARIABLE: u16 = 1193;
 
 /// Opens the first connection to the server; [`another`] opens more.
 pub fn connect(options: &ReadOptions, cancel: &Cancel) -> Result<Connection, ReadError> {

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use refloat_run::{Cancel, Events, Refusal};
 use refloat_source::manifest::SnapshotInfo;
+use refloat_wire::codes::LOCK_WAIT_TIMEOUT;
 use refloat_wire::{Connection, Error, OkInfo, Vendor};
 
 use super::error::ReadError;
@@ -28,10 +29,6 @@ use locks::{Lock, LockKind, block_ddl};
 
 /// Starts a transaction whose snapshot is taken by the statement itself, not by the first read.
 const BEGIN: &str = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
-
-/// `ER_LOCK_WAIT_TIMEOUT`: a read that waits for `wsrep_sync_wait` longer than
-/// `repl.causal_read_timeout` ends with it.
-const WAITED_IN_VAIN: u16 = 1205;
 
 /// What [`Snapshot::take`] needs to know to choose a method.
 pub struct Wanted<'a> {
@@ -226,7 +223,7 @@ fn catch_up(control: &mut Connection, readers: &mut [Connection]) -> Result<(), 
         control
             .query("SELECT 1")
             .map_err(|error| match error.server_code() {
-                Some(WAITED_IN_VAIN) => ReadError::Behind,
+                Some(LOCK_WAIT_TIMEOUT) => ReadError::Behind,
                 _ => ReadError::server("waiting for what the cluster has confirmed", error),
             })?;
         let _ = control.exec(GO_ON);

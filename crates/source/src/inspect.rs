@@ -15,11 +15,7 @@ use super::error::SourceError;
 use super::items::Items;
 use super::layout::{Layout, SourceFormat};
 use super::options::DelimitedOptions;
-use super::script::Script;
-
-/// The fault of a file that was cut.
-const CUT: &str = "its closing line `-- Dump completed` is missing, or it does not restore the \
-    settings that it saved at its beginning";
+use super::script::{CUT, Script};
 
 /// The result of an inspection.
 #[derive(Debug, Clone, Serialize)]

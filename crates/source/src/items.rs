@@ -11,7 +11,7 @@ use crate::delimited::DelimitedFile;
 /// Bytes read at a time.
 const BLOCK: usize = 4 << 20;
 /// Some programs start a UTF-8 file with this.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Why a file could not be read to its end.
 #[derive(Debug, thiserror::Error)]

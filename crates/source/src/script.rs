@@ -3,6 +3,10 @@
 
 use refloat_sqltext::{CommentKind, Frame, Item, ItemKind, LexMode, Modes, SqlMode, StatementKind};
 
+/// What a file lacks that was cut.
+pub const CUT: &str = "its closing line `-- Dump completed` is missing, or it does not restore the \
+    settings that it saved at its beginning";
+
 /// What has been seen so far of one SQL file.
 #[derive(Debug, Default)]
 pub struct Script {

@@ -29,9 +29,9 @@ pub use ident::{literal, quote_ident, quote_ident_bytes, shown};
 pub use mode::{CharsetFamily, LexMode};
 pub use modes::{Modes, SqlMode};
 pub use scanner::{
-    ClientCommand, CommentKind, InsertHeader, InsertVerb, Item, ItemKind, RowsPiece, ScanError,
-    ScanOptions, Scanner, Step, is_dump_header,
+    ClientCommand, CommentKind, DUMP_COMPLETED, InsertHeader, InsertVerb, Item, ItemKind,
+    RowsPiece, ScanError, ScanOptions, Scanner, Step, is_dump_header,
 };
 pub use set::{SetAssignment, SetScope, parse_set};
-pub use token::{Token, TokenKind, Tokens, tokens};
+pub use token::{ONLY_MYSQL, Token, TokenKind, Tokens, tokens};
 pub use values::{RowVisitor, StrLit, VisitError, visit_rows};

@@ -25,8 +25,8 @@ use places::count_lines;
 
 pub use error::ScanError;
 pub use item::{
-    ClientCommand, CommentKind, InsertHeader, InsertVerb, Item, ItemKind, RowsPiece, Step,
-    is_dump_header,
+    ClientCommand, CommentKind, DUMP_COMPLETED, InsertHeader, InsertVerb, Item, ItemKind,
+    RowsPiece, Step, is_dump_header,
 };
 
 /// Limits of a [`Scanner`].

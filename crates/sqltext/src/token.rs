@@ -193,6 +193,9 @@ pub(crate) fn is_dash_comment(rest: &[u8]) -> bool {
     rest.starts_with(b"--") && rest.get(2).is_none_or(|&b| b <= b' ' || b == 0x7F)
 }
 
+/// Versions in conditional comments that MariaDB ignores: those of MySQL that it does not follow.
+pub const ONLY_MYSQL: std::ops::RangeInclusive<u32> = 50_700..=99_999;
+
 /// Does a conditional comment (`/*!` or `/*M!`) begin here?
 pub(crate) fn is_conditional(rest: &[u8]) -> bool {
     rest.starts_with(b"/*!") || rest.starts_with(b"/*M!")

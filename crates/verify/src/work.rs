@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use refloat_digest::rows::{Digest, hash};
 use refloat_read::jobs::{Job, Queue};
+use refloat_read::ranges::RANGE_MIN;
 use refloat_run::progress::{TableProgress, TableState};
 use refloat_run::{Cancel, Event, Events, Progress, kill_on_cancel};
 
@@ -16,8 +17,6 @@ use super::source::{Part, Source};
 
 /// Ranges per reader over all tables, so that all readers finish at about the same time.
 const RANGES_PER_READER: u64 = 8;
-/// Lower limit for a range, in bytes: each one costs a few estimates.
-const RANGE_MIN: u64 = 4 << 20;
 /// Upper limit for a range, in bytes: differences are searched within it.
 const RANGE_MAX: u64 = 64 << 20;
 /// Rows between two progress updates.

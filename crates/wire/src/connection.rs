@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use crate::codes::UNKNOWN_VARIABLE;
 use crate::error::{Error, Phase};
 use crate::frame::Framed;
 use crate::handshake::{CLIENT_MAX_PACKET, shake_hands};
@@ -38,8 +39,6 @@ const LIMIT_BEFORE_LOGIN: usize = 1 << 20;
 const LIMIT: usize = CLIENT_MAX_PACKET as usize + (64 << 10);
 /// Most columns accepted in a result; the servers' own limit is 4096.
 const MAX_COLUMNS: u64 = 1 << 16;
-/// `ER_UNKNOWN_SYSTEM_VARIABLE`.
-const UNKNOWN_VARIABLE: u16 = 1193;
 
 pub(crate) const COM_QUIT: u8 = 0x01;
 pub(crate) const COM_QUERY: u8 = 0x03;

@@ -195,7 +195,7 @@ impl Error {
 
     /// 1205: lock wait timeout.
     pub fn is_lock_wait(&self) -> bool {
-        self.server_code() == Some(1205)
+        self.server_code() == Some(crate::codes::LOCK_WAIT_TIMEOUT)
     }
 
     /// 1273: the server does not know the collation.

@@ -8,6 +8,7 @@
 //! Start with [`ConnectOptions`], [`Connection`], [`Error`].
 
 mod bulk;
+pub mod codes;
 mod connection;
 mod error;
 mod frame;

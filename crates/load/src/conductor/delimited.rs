@@ -8,7 +8,7 @@ use refloat_schema::pattern::is_system_database;
 use refloat_source::blocks::{Block, BlockPool};
 use refloat_source::cutter::{ITEM_MAX, fill_target};
 use refloat_source::delimited::{Decode, DelimitedFile, DelimitedRows};
-use refloat_source::items;
+use refloat_source::items::{self, BYTE_ORDER_MARK};
 use refloat_sqltext::{CharsetFamily, InsertHeader, InsertVerb, quote_ident};
 use refloat_store::Input;
 
@@ -20,9 +20,6 @@ use crate::chunk::Head;
 use crate::error::LoadError;
 use crate::form::Form;
 use crate::rows::leaves_to_server;
-
-/// Some programs start UTF-8 files with this.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// A file of delimited text, and how far it was read.
 pub struct DelimitedReader<'l> {

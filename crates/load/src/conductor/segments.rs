@@ -28,11 +28,9 @@ use super::refused_settings::list_rows_of_refused;
 use super::{Conductor, PIECE_BYTES};
 use crate::chunk::PlainFile;
 use crate::error::LoadError;
+use crate::open_source::COMPRESSION_GUESS;
 use crate::session::Session;
 use crate::transaction::Transaction;
-
-/// Assumed bytes of text per byte of a compressed file, for judging whether a table is large.
-const COMPRESSION_GUESS: u64 = 4;
 
 /// A table whose files are being read.
 struct TableReader<'l> {

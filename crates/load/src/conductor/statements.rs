@@ -3,6 +3,7 @@
 use refloat_run::own_tables::is_own_table;
 use refloat_schema::pattern::is_system_database;
 use refloat_sqltext::{InsertVerb, ItemKind, ObjectName, StatementKind, head};
+use refloat_wire::codes::DUPLICATE_ENTRY;
 use refloat_wire::{Connection, OkInfo};
 
 use super::Conductor;
@@ -11,7 +12,7 @@ use super::name::TableKey;
 use super::place::Place;
 use super::registry::Touch;
 use crate::choice::table_of_index;
-use crate::context::{Context, DEPRECATED, DUPLICATE_ENTRY};
+use crate::context::{Context, DEPRECATED};
 use crate::error::LoadError;
 use crate::options::ExistingPolicy;
 use crate::outcome::{LoadWarning, StatementFailure};

@@ -7,8 +7,8 @@ use std::io::{self, Read};
 
 use refloat_run::Cancel;
 use refloat_sqltext::{
-    ClientCommand, InsertHeader, ItemKind, Modes, Scanner, StatementKind, Step, classify,
-    is_dump_header,
+    ClientCommand, DUMP_COMPLETED, InsertHeader, ItemKind, Modes, Scanner, StatementKind, Step,
+    classify, is_dump_header,
 };
 
 use super::{Gather, Outline};
@@ -61,7 +61,7 @@ pub fn read(
     walk.gather.outline().suspect |= walk.inside != Inside::Nothing;
     let mut outline = walk.gather.end();
     outline.frame.tail(&file_tail);
-    outline.frame.completed = memchr::memmem::find(&file_tail, b"-- Dump completed").is_some();
+    outline.frame.completed = memchr::memmem::find(&file_tail, DUMP_COMPLETED).is_some();
     Ok(Some(outline))
 }
 

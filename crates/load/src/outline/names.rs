@@ -4,7 +4,9 @@
 //! Only names that cannot be anything else count. One that is missed here fails when its statement
 //! runs; one that is mistaken for a collation would cause a good dump to be refused.
 
-use refloat_sqltext::{LexMode, SetScope, StatementKind, Token, TokenKind, parse_set, tokens};
+use refloat_sqltext::{
+    LexMode, ONLY_MYSQL, SetScope, StatementKind, Token, TokenKind, parse_set, tokens,
+};
 
 /// The kind of thing that is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,8 +119,6 @@ fn of_assignment(list: &[Token], text: &[u8], at: usize, equals: bool) -> Option
 /// The tokens outside conditional comments that only some servers run (for MariaDB, and from
 /// MySQL 5.7 on): whether this server will run them is not known here.
 fn for_all_servers(text: &[u8], mode: LexMode) -> Vec<Token> {
-    /// MariaDB ignores conditional comments for MySQL versions from this one on.
-    const ONLY_MYSQL: u32 = 50_700;
     let mut depth = 0_usize;
     let mut hidden = None;
     let mut list = Vec::new();
@@ -133,7 +133,7 @@ fn for_all_servers(text: &[u8], mode: LexMode) -> Vec<Token> {
                     .filter(char::is_ascii_digit)
                     .collect();
                 let version: u32 = digits.parse().unwrap_or(0);
-                if hidden.is_none() && (version >= ONLY_MYSQL || opening.contains(&b'M')) {
+                if hidden.is_none() && (version >= *ONLY_MYSQL.start() || opening.contains(&b'M')) {
                     hidden = Some(depth);
                 }
             }

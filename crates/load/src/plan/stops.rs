@@ -8,6 +8,7 @@ use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::token::{Token, tokens};
 use refloat_sqltext::{LexMode, SqlMode, StatementKind, classify, head, quote_ident};
 use refloat_wire::Connection;
+use refloat_wire::codes::WRONG_VALUE_FOR_VAR;
 
 use super::survey::{Definition, Found, Survey};
 use crate::collation::{mapped, substitutes};
@@ -18,8 +19,6 @@ use crate::outline::{Named, NamedPlace, Outline};
 
 /// Unknown collation, and unknown character set.
 const UNKNOWN: [u16; 2] = [1273, 1115];
-/// `ER_WRONG_VALUE_FOR_VAR`.
-const WRONG_VALUE: u16 = 1231;
 /// A server's errors for a definition that it cannot read: `ER_PARSE_ERROR`,
 /// `ER_UNKNOWN_STORAGE_ENGINE`, MariaDB's `ER_UNKNOWN_DATA_TYPE` and `ER_UNKNOWN_OPTION`. Other
 /// errors (no such database, no privilege) may no longer apply when the load gets there.
@@ -323,7 +322,7 @@ fn lacks_mode(conn: &mut Connection, words: &str) -> Result<Option<String>, refl
     let set = |words: &str| format!("SET SESSION sql_mode = {}", hex(words.as_bytes()));
     let found = refused(conn.exec(set(words)))?;
     conn.exec(set(&before.unwrap_or_default()))?;
-    let unknown = found.filter(|error| error.server_code() == Some(WRONG_VALUE));
+    let unknown = found.filter(|error| error.server_code() == Some(WRONG_VALUE_FOR_VAR));
     Ok(unknown.map(|error| error.to_string()))
 }
 

@@ -9,11 +9,11 @@
 use refloat_schema::columns::{Column, Layout};
 use refloat_schema::members::has_empty_member;
 use refloat_sqltext::{InsertVerb, RowVisitor, StrLit};
+use refloat_wire::codes::DUPLICATE_ENTRY;
 use refloat_wire::{Error, RetryStatus, Warning};
 
 use super::{Attempt, Link, MORE_WARNINGS, WARNINGS_MAX, Written};
 use crate::chunk::{Chunk, Piece};
-use crate::context::DUPLICATE_ENTRY;
 
 /// `WARN_DATA_TRUNCATED`: the server's warning about the value.
 const DATA_TRUNCATED: u16 = 1265;

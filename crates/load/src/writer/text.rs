@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use refloat_source::tuples;
 use refloat_sqltext::InsertVerb;
+use refloat_wire::codes::DUPLICATE_ENTRY;
 use refloat_wire::{OkInfo, Vendor};
 
 use super::{Attempt, ChunkWriter, Link, WARNINGS_MAX, Written};
 use crate::chunk::{Chunk, Piece};
-use crate::context::DUPLICATE_ENTRY;
 
 /// `ER_WARNING_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN`: the server computes the column and ignores
 /// the dump's value.

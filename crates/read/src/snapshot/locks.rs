@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use refloat_run::{Cancel, Events, Refusal};
+use refloat_wire::codes::PARSE_ERROR;
 use refloat_wire::{Connection, Error, Vendor};
 
 use crate::error::ReadError;
@@ -20,10 +21,6 @@ const PAUSE: Duration = Duration::from_secs(3);
 const LONG_QUERY_SECONDS: u64 = 2;
 /// Shown when the session that blocks a lock cannot be identified.
 const UNSEEN: &str = "what holds it cannot be seen (PROCESS is missing, or its connection sleeps)";
-/// `ER_LOCK_WAIT_TIMEOUT`.
-const LOCK_WAIT_TIMEOUT: u16 = 1205;
-/// `ER_PARSE_ERROR`: the server does not know the statement.
-const UNKNOWN_STATEMENT: u16 = 1064;
 
 /// A lock that stops writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +75,7 @@ pub fn block_ddl(control: &mut Connection, events: &Events) -> Result<bool, Read
     be_brief(control).map_err(failed)?;
     match control.exec("LOCK INSTANCE FOR BACKUP") {
         Ok(_) => Ok(true),
-        Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
+        Err(error) if error.is_lock_wait() => {
             let in_the_way = longest_query(control, ATTEMPT_SECONDS - 1).map_err(failed)?;
             events.warn(format!(
                 "definitions are not locked: {}; a definition that changes meanwhile is noticed, and fails the dump",
@@ -181,7 +178,7 @@ impl Patience<'_> {
                 }
                 match outcome {
                     Ok(()) => return Ok(Some(since)),
-                    Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
+                    Err(error) if error.is_lock_wait() => {
                         // If its first stage failed, there is no stage to end.
                         if kind == LockKind::BackupStage && begun {
                             control.exec("BACKUP STAGE END").map_err(failed)?;
@@ -193,8 +190,7 @@ impl Patience<'_> {
                         }
                     }
                     Err(error)
-                        if error.is_access_denied()
-                            || error.server_code() == Some(UNKNOWN_STATEMENT) =>
+                        if error.is_access_denied() || error.server_code() == Some(PARSE_ERROR) =>
                     {
                         return Ok(None);
                     }

@@ -2,12 +2,11 @@
 
 use refloat_source::manifest::SnapshotInfo;
 use refloat_sqltext::literal;
+use refloat_wire::codes::PARSE_ERROR;
 use refloat_wire::{Connection, Error, ResultSet, Vendor};
 
 use crate::error::ReadError;
 
-/// `ER_PARSE_ERROR`: the server does not know the statement.
-const UNKNOWN_STATEMENT: u16 = 1064;
 /// Treats every error that the server returns (privilege missing, unknown statement or variable) as
 /// "not available". Only errors of the connection itself fail.
 pub fn if_available(result: Result<ResultSet, Error>) -> Result<Option<ResultSet>, ReadError> {
@@ -37,7 +36,7 @@ pub fn of_snapshot(reader: &mut Connection) -> Result<Option<(String, u64)>, Rea
 pub fn read(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), ReadError> {
     let new = "SHOW BINARY LOG STATUS";
     let status = match control.query(new) {
-        Err(error) if error.server_code() == Some(UNKNOWN_STATEMENT) => {
+        Err(error) if error.server_code() == Some(PARSE_ERROR) => {
             if_available(control.query("SHOW MASTER STATUS"))?
         }
         other => if_available(other)?,

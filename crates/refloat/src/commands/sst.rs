@@ -19,7 +19,9 @@ use refloat_physical::sst::{
     Address, Caller, DonateOptions, JoinOptions, Settings, bundled, donate, join, position,
     server_version, version_in,
 };
-use refloat_physical::{DonorOptions, GaleraPosition, OwnFolder, PhysicalError, TransferSecret};
+use refloat_physical::{
+    DonorOptions, GaleraPosition, OwnFolder, PhysicalError, RATE_MIN, TransferSecret,
+};
 use refloat_run::signals::install_signal_handlers;
 use refloat_run::{Cancel, Events, Progress, Refusal, Run, RunDir};
 use refloat_wire::{ConnectOptions, PeerTls};
@@ -37,8 +39,6 @@ const RECORDS: &str = "refloat-sst-";
 const STREAMS: u16 = 4;
 /// Number of files that the tool reads in parallel, unless the option `backup-threads` sets it.
 const PARALLEL: usize = 4;
-/// The lowest rate at which a copy works, in bytes per second.
-const RATE_MIN: u64 = 8 << 20;
 
 /// Runs a state transfer if a server called the program for one. `None`: none did.
 pub fn called_by_a_server(args: &[OsString]) -> Option<ExitCode> {

@@ -13,13 +13,12 @@ use refloat_source::SourceError;
 use refloat_sqltext::ScanError;
 use refloat_store::{ArchiveError, InputError};
 use refloat_verify::VerifyError;
+use refloat_wire::codes::{DUPLICATE_ENTRY, WRONG_VALUE_FOR_VAR};
 
 use super::Exit;
 use super::physical_hints::of_repository;
 use crate::shell::word;
 
-/// `ER_DUP_ENTRY`.
-const DUPLICATE: u16 = 1062;
 /// `ER_TABLE_EXISTS_ERROR`.
 const TABLE_EXISTS: u16 = 1050;
 /// `ER_CANT_CREATE_TABLE`, with the handler's error in its message: `HA_ERR_TABLESPACE_EXISTS`.
@@ -30,10 +29,8 @@ const TABLESPACE_EXISTS: u16 = 1813;
 const UNKNOWN_CHARSET: u16 = 1115;
 /// `ER_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN` (MySQL).
 const GENERATED: u16 = 3105;
-/// `ER_LOCK_WAIT_TIMEOUT`.
-const LOCK_WAIT: u16 = 1205;
-/// `ER_WRONG_VALUE_FOR_VAR`.
-const WRONG_VALUE: u16 = 1231;
+/// `ER_TOO_MANY_USER_CONNECTIONS`, `ER_USER_LIMIT_REACHED`.
+const USER_LIMIT: &[u16] = &[1203, 1226];
 /// Errors for values that do not fit: out of range, truncated, not a number or date, not valid
 /// text, too long.
 const CHANGED: &[u16] = &[1264, 1265, 1292, 1366, 1406];
@@ -271,7 +268,7 @@ fn of_read(error: &ReadError) -> (Exit, Vec<String>) {
             );
         }
         ReadError::Interrupted(_) => return (Exit::Interrupted, Vec::new()),
-        ReadError::Server { source, .. } if source.server_code() == Some(LOCK_WAIT) => {
+        ReadError::Server { source, .. } if source.is_lock_wait() => {
             "Another session has locked that table, or waits to lock it: SHOW PROCESSLIST shows it. --lock-wait has a dump or copy wait longer, up to a minute for each statement."
         }
         ReadError::Server { source, .. } => return (Exit::Failed, wire_hints(source)),
@@ -428,7 +425,7 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             Exit::Failed,
             vec!["The rows are in. The stock client would have stopped at the first of these. With --foreign-keys checked, the load continues, lists all of them and exits with 4.".to_owned()],
         ),
-        LoadError::Index { source, .. } if source.server_code() == Some(DUPLICATE) => (
+        LoadError::Index { source, .. } if source.server_code() == Some(DUPLICATE_ENTRY) => (
             Exit::Failed,
             vec!["The rows are in, the key is not. With --on-error continue unique keys are built with the rows, and each row that breaks one is named by its line.".to_owned()],
         ),
@@ -469,7 +466,7 @@ pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
              they leave such columns out."
                 .to_owned(),
         ),
-        WRONG_VALUE if failure.message.contains("sql_mode") => Some(format!(
+        WRONG_VALUE_FOR_VAR if failure.message.contains("sql_mode") => Some(format!(
             "Leave the word out with --map-sql-mode {quoted}=, or write another after the =."
         )),
         TABLE_EXISTS => kept_partition(&failure.message).map(|kept| {
@@ -573,6 +570,13 @@ pub fn wire_hints(error: &refloat_wire::Error) -> Vec<String> {
     let hint = match error {
         _ if error.server_code() == Some(1045) => {
             "Check the user name in the URL; give the password in ~/.my.cnf, in MYSQL_PWD or with --ask-password."
+        }
+        _ if error
+            .server_code()
+            .is_some_and(|code| USER_LIMIT.contains(&code)) =>
+        {
+            "The account may have only so many connections at a time: fewer --threads need fewer, \
+            another account may have more, ALTER USER … WITH MAX_USER_CONNECTIONS 0 allows any number."
         }
         _ if error.is_access_denied() => "Ask for the missing privilege, or use another account.",
         _ if error.is_disk_full() => "The server's disk is full: make room, then load again.",

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use refloat_sqltext::{LexMode, TokenKind, tokens};
+use refloat_sqltext::{LexMode, ONLY_MYSQL, TokenKind, tokens};
 use refloat_wire::Vendor;
 
 use super::ServerVersion;
@@ -57,8 +57,6 @@ pub(super) fn hidden(text: &[u8], mode: LexMode, server: ServerVersion) -> Vec<R
 
 /// Whether the server runs what follows this opening (`/*!50100`, `/*M!100301`).
 fn applies(opening: &[u8], server: ServerVersion) -> bool {
-    /// MariaDB ignores comments for these versions of MySQL, which it does not follow.
-    const ONLY_MYSQL: std::ops::RangeInclusive<u32> = 50_700..=99_999;
     let only_mariadb = opening.starts_with(b"/*M");
     let digits = opening.iter().filter(|byte| byte.is_ascii_digit());
     let version = digits.fold(0_u32, |sum, byte| sum * 10 + u32::from(byte - b'0'));

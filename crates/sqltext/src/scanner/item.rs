@@ -50,12 +50,15 @@ pub enum ItemKind {
     Blank,
 }
 
+/// How the last line of a dump begins that its program has brought to the end.
+pub const DUMP_COMPLETED: &[u8] = b"-- Dump completed";
+
 /// Comments that the loader cares about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommentKind {
     /// No special meaning.
     Plain,
-    /// `-- Dump completed …`: the dump program reached its end.
+    /// [`DUMP_COMPLETED`]: the dump program reached its end.
     DumpCompleted,
     /// `-- MySQL dump …`, `-- MariaDB dump …` or `-- refloat dump …`: the first line of a dump.
     DumpHeader,

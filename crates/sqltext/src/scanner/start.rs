@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::header::{HeaderScan, scan_header};
+use super::item::DUMP_COMPLETED;
 use super::rows::RowsState;
 use super::{
     ClientCommand, CommentKind, Here, InsertHeader, Inside, ItemKind, Phase, ScanError, Scanner,
@@ -361,7 +362,7 @@ pub(super) fn comment_kind(text: &[u8]) -> CommentKind {
     if is_conditional(text) {
         return CommentKind::SandboxMode;
     }
-    if text.starts_with(b"-- Dump completed") {
+    if text.starts_with(DUMP_COMPLETED) {
         return CommentKind::DumpCompleted;
     }
     if super::item::is_dump_header(text) {

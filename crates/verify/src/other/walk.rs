@@ -11,6 +11,7 @@ use refloat_source::cutter::Ends;
 use refloat_source::delimited::DelimitedFile;
 use refloat_source::items::{Items, ItemsError, Runs};
 use refloat_source::layout::{Layout, RowForm, Segment, TableRows};
+use refloat_source::script::CUT;
 use refloat_sqltext::{InsertHeader, Item, ItemKind, StatementKind};
 use refloat_store::Input;
 
@@ -274,8 +275,7 @@ fn sql(
     if cut && !place.may_be_open {
         return Err(VerifyError::damaged(
             &path,
-            "the dump is not whole: its last line, «-- Dump completed», is missing, or it does not \
-            restore the settings that it saved at its beginning",
+            format!("the dump is not whole: {CUT}"),
         ));
     }
     Ok(ControlFlow::Continue(()))

@@ -20,7 +20,7 @@ use super::own_tables;
 use super::resume::{Begun, Earlier};
 use crate::refusals;
 
-pub use contents::not_appended;
+pub use contents::{fired_triggers, not_appended};
 pub use wishes::left_out;
 
 /// The findings of preflight.
@@ -170,8 +170,10 @@ pub fn judge_server(
         refusals.extend(not_empty.map_err(server)?);
         let not_added_to = contents::not_added_to(options, conn, outline, earlier);
         refusals.extend(not_added_to.map_err(server)?);
+        refusals.extend(contents::not_fit(options, conn, outline, earlier).map_err(server)?);
     }
     refusals.extend(wishes::binlog(options, facts));
+    refusals.extend(privileges::connections(conn).map_err(server)?);
     let (write_path, mut advice) = choose_path(options, conn, facts, node.as_ref(), &mut refusals);
     advice.extend(galera::advice(options, node.as_ref()));
     let ours = earlier

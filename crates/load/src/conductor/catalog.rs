@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use refloat_read::foreign;
-use refloat_run::Refusal;
-use refloat_sqltext::{literal, quote_ident};
+use refloat_sqltext::literal;
 use refloat_wire::{Connection, Error, ServerInfo};
 
 use super::entry::Print;
@@ -130,37 +129,6 @@ impl Catalog {
             .query_value(format!("SELECT COUNT(*) FROM {quoted}"))
             .map_err(|error| LoadError::server(format!("counting the rows of {quoted}"), error))?;
         Ok(value.and_then(|value| value.parse().ok()).unwrap_or(0))
-    }
-
-    /// Rows must not fire existing triggers: what these would do is already in the dump, or never
-    /// happened.
-    pub fn refuse_triggers(&mut self, key: &TableKey) -> Result<(), LoadError> {
-        let name = key.1.replace('\\', "\\\\").replace('\'', "''");
-        let result = self
-            .conn
-            .query(format!(
-                "SHOW TRIGGERS FROM {} WHERE `Table` = '{name}' AND `Event` <> 'UPDATE'",
-                quote_ident(&key.0)
-            ))
-            .map_err(|error| {
-                LoadError::server(
-                    format!("listing the triggers of table {}.{}", key.0, key.1),
-                    error,
-                )
-            })?;
-        if result.is_empty() {
-            return Ok(());
-        }
-        let names: Vec<&str> = result.texts(0).collect();
-        Err(LoadError::Refused(vec![Refusal {
-            reason: format!(
-                "table {}.{} has triggers that the dump's rows would fire: {}",
-                key.0,
-                key.1,
-                names.join(", ")
-            ),
-            hint: "Drop them before the load and create them again after it.".to_owned(),
-        }]))
     }
 
     /// Whether the server uses a unique key in place of the missing primary key.

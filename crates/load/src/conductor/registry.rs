@@ -15,6 +15,7 @@ use super::name::{TableKey, quoted_name};
 use super::resume::DatabaseStep;
 use crate::error::LoadError;
 use crate::options::{ExistingPolicy, LoadOptions, SystemSchemaMode};
+use crate::preflight;
 use crate::refusals;
 use crate::table::{TableDetail, is_transactional};
 
@@ -141,7 +142,16 @@ impl Conductor<'_> {
             }
             rows_before = self.catalog.count(&quoted)?;
         }
-        self.catalog.refuse_triggers(key)?;
+        let fired = preflight::fired_triggers(&mut self.catalog.conn, &key.0, &key.1);
+        let fired = fired.map_err(|error| {
+            LoadError::server(
+                format!("listing the triggers of table {}.{}", key.0, key.1),
+                error,
+            )
+        })?;
+        if let Some(refusal) = fired {
+            return Err(LoadError::Refused(vec![refusal]));
+        }
         let index = self.ledger.register(key.clone(), false, rows_before);
         self.read_layout(index)?;
         Ok(index)

@@ -93,6 +93,56 @@ pub fn not_added_to(
     Ok(refusals)
 }
 
+/// Refuses rows for tables that stay as they are: tables that the server does not have, if the dump
+/// brings nothing but rows, and tables whose triggers the rows would fire.
+pub fn not_fit(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    outline: &Outline,
+    earlier: &Earlier,
+) -> Result<Vec<Refusal>, refloat_wire::Error> {
+    let mut refusals = Vec::new();
+    if earlier.begun.is_some() {
+        return Ok(refusals);
+    }
+    let complete = outline.is_of_rows() && options.on_error == OnError::Stop;
+    let appends = options.existing == ExistingPolicy::Append;
+    for (database, content) in outline.by_database(options) {
+        if is_system_database(database) || is_elsewhere(options, database) {
+            continue;
+        }
+        let Some(created) = content.created.all() else {
+            continue;
+        };
+        let stays = |table: &&String| appends || !created.contains(*table);
+        let held = Contents::read(conn, database, false)?.unwrap_or_default();
+        for table in content.filled.iter().filter(stays) {
+            if held.tables.contains(table) {
+                refusals.extend(fired_triggers(conn, database, table)?);
+            } else if complete && !held.views.contains(table) {
+                refusals.push(refusals::lacks_table(database, table));
+            }
+        }
+    }
+    Ok(refusals)
+}
+
+/// Refuses a table with triggers that an `INSERT` or a `REPLACE` fires: what these would do is
+/// already in the dump, or never happened.
+pub fn fired_triggers(
+    conn: &mut Connection,
+    database: &str,
+    table: &str,
+) -> Result<Option<Refusal>, refloat_wire::Error> {
+    let name = table.replace('\\', "\\\\").replace('\'', "''");
+    let result = conn.query(format!(
+        "SHOW TRIGGERS FROM {} WHERE `Table` = '{name}' AND `Event` <> 'UPDATE'",
+        quote_ident(database)
+    ))?;
+    let names: Vec<&str> = result.texts(0).collect();
+    Ok((!names.is_empty()).then(|| refusals::fires_triggers(database, table, &names)))
+}
+
 /// Whether the dump itself names a database other than that of `--database`. It is refused for that
 /// alone. What the other database holds does not matter, because nobody asked to replace it.
 fn is_elsewhere(options: &LoadOptions, database: &str) -> bool {

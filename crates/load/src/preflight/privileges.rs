@@ -16,6 +16,23 @@ const ROWS: [&str; 2] = ["SELECT", "INSERT"];
 /// Needed in addition for the definition of a table.
 const TABLES: [&str; 4] = ["CREATE", "DROP", "ALTER", "REFERENCES"];
 
+/// Connections that any load needs: the dump's own session, the catalogue, a writer, and one that
+/// looks after the others.
+const CONNECTIONS: u32 = 4;
+
+/// Refuses an account that may not have as many connections as any load needs.
+pub fn connections(conn: &mut Connection) -> Result<Option<Refusal>, refloat_wire::Error> {
+    let limit = conn.query_value("SELECT @@SESSION.max_user_connections")?;
+    let limit = limit.and_then(|limit| limit.parse().ok()).unwrap_or(0);
+    let few = limit != 0 && limit < CONNECTIONS;
+    Ok(few.then(|| Refusal {
+        reason: format!(
+            "the account may have {limit} connections at a time, and a load needs {CONNECTIONS}"
+        ),
+        hint: "Load with another account, or ALTER USER … WITH MAX_USER_CONNECTIONS 0.".to_owned(),
+    }))
+}
+
 /// Returns a refusal for every missing privilege.
 pub fn missing(
     options: &LoadOptions,

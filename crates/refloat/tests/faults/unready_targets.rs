@@ -5,6 +5,7 @@
 //   `midway`
 // Hazard of faults: L-142 read-only servers; missing privileges, all named at once
 
+use std::ffi::OsString;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -243,6 +244,70 @@ fn a_server_with_other_databases_keeps_its_durability_unless_asked() {
             run.says("redo");
         }
         assert_same_settings(&before, &server);
+    }
+}
+
+/// What a dump of rows only is loaded into stays as it is.
+#[test]
+fn rows_for_tables_that_do_not_fit_are_refused_before_anything_is_touched() {
+    let rows = dump("INSERT INTO first VALUES (1);\nINSERT INTO last VALUES (1);\n");
+    for kind in BOTH {
+        let mut desk = Desk::new();
+        let server = shared(kind);
+        for (makes, more, says) in [
+            (
+                "CREATE TABLE @db.other (a int)",
+                &[][..],
+                "rows of table @db.last, which neither",
+            ),
+            ("CREATE TABLE @db.last (a int)", &[], "would fire: fires"),
+            (
+                "CREATE TABLE @db.last (a int)",
+                &["--append"],
+                "would fire: fires",
+            ),
+        ] {
+            desk.next();
+            desk.ask(server, "CREATE DATABASE @db");
+            desk.ask(server, "CREATE TABLE @db.first (a int)");
+            desk.ask(server, makes);
+            if says.contains("fires") {
+                desk.ask(
+                    server,
+                    "CREATE TRIGGER @db.fires BEFORE INSERT ON @db.last FOR EACH ROW SET NEW.a = 2",
+                );
+            }
+            let plain = desk.file("dump.sql", &rows);
+            let packed = desk.file("dump.sql.gz", Desk::compressed("gzip", &plain));
+            let planned = [more, &["--plan"]].concat();
+            for (source, options) in [(&plain, &planned[..]), (&plain, more), (&packed, &planned)] {
+                let run = desk.load(source, server, options).exits(3);
+                run.says(&says.replace("@db", &desk.db));
+                assert_eq!(desk.ask(server, "SELECT COUNT(*) FROM @db.first"), "0");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_account_with_too_few_connections_is_refused_before_anything_is_touched() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let server = servers::start(&refloat_sandbox::StartOptions::new(kind));
+        let file = desk.file("dump.sql", dump(&table("items", 5)));
+        ask(&server, "CREATE USER few@'%' WITH MAX_USER_CONNECTIONS 3");
+        ask(&server, "GRANT ALL ON *.* TO few@'%'");
+        let load = || finish(desk.load_command(&file, &url_of(&server, "few"), &[]));
+        load()
+            .exits(3)
+            .says("may have 3 connections at a time, and a load needs 4");
+        assert_eq!(desk.tables(&server), 0);
+        ask(&server, "ALTER USER few@'%' WITH MAX_USER_CONNECTIONS 1");
+        let verify = [file.as_os_str(), url_of(&server, "few").as_ref()].map(ToOwned::to_owned);
+        let verify = desk.refloat([OsString::from("verify")].into_iter().chain(verify));
+        finish(verify).exits(1).says("fewer --threads need fewer");
+        ask(&server, "ALTER USER few@'%' WITH MAX_USER_CONNECTIONS 4");
+        load().exits(0);
     }
 }
 

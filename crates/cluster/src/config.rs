@@ -28,24 +28,19 @@ pub struct NodeConfig {
     /// `mysql://USER@HOST:PORT/`, without a password.
     pub url: String,
     /// The machine it runs on, as `ssh` takes it. Default: this machine.
-    #[serde(default)]
     pub ssh: Option<String>,
     /// Data directory. Default: what the server reports, or its option files while it is down.
-    #[serde(default)]
     pub datadir: Option<PathBuf>,
     /// Error log. Default: what the server reports, its option files while it is down, or systemd's
     /// journal.
-    #[serde(default)]
     pub log: Option<PathBuf>,
     /// Option file of its server, if it reads only that one (`--defaults-file`).
-    #[serde(default)]
     pub defaults_file: Option<PathBuf>,
     /// Whether it runs on this machine, whatever its URL says: a container has an address of its
     /// own.
     #[serde(default)]
     pub local: bool,
     /// How to start and stop it. Without this, the node can only be observed.
-    #[serde(default)]
     pub control: Option<ControlConfig>,
 }
 

@@ -69,10 +69,8 @@ pub struct Side {
     /// The tables in these write-sets.
     pub tables: BTreeSet<String>,
     /// When the first of them was written, RFC 3339, by the servers' clocks. `None`: not recorded.
-    #[serde(default)]
     pub since: Option<String>,
     /// When the last of them was written, like `since`.
-    #[serde(default)]
     pub until: Option<String>,
 }
 

@@ -83,7 +83,6 @@ pub struct HoldPlan {
     /// The cluster's history.
     pub uuid: String,
     /// Its data directory, as reported while it runs. `None`: it is down.
-    #[serde(default)]
     pub datadir: Option<PathBuf>,
     /// How long it will be away, in seconds.
     pub away_seconds: f64,

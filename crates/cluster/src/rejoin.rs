@@ -110,14 +110,11 @@ pub struct Rejoined {
     /// Seconds from its start until it was synced with the others.
     pub join_seconds: f64,
     /// Bytes of InnoDB files in the full copy. `None`: there was no copy, or the size is unknown.
-    #[serde(default)]
     pub copied: Option<u64>,
     /// Nodes that could not be told to stop keeping write-sets, and why.
-    #[serde(default)]
     pub not_released: Vec<(String, String)>,
     /// Whether the cluster's history contains what the node held before. `None`: it took a full
     /// copy.
-    #[serde(default)]
     pub history: Option<History>,
 }
 

@@ -61,7 +61,7 @@ pub struct About {
     pub binlog: Option<BinlogPosition>,
     /// Its position in the binary log when the copy began, where the position of the copy itself is
     /// not known beforehand.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub binlog_began: Option<BinlogPosition>,
     /// Its position in the history of its Galera cluster; `None`: it is not a node of one.
     pub galera: Option<GaleraPosition>,
@@ -70,7 +70,7 @@ pub struct About {
     pub replica: Option<String>,
     /// Bytes that its files take on a disk, without what compressed pages leave of their places.
     /// `None`: that was not counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub room: Option<u64>,
 }
 

@@ -60,7 +60,7 @@ struct State {
     label: String,
     step: Step,
     /// File and byte up to which binary logs were replayed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     replayed: Option<String>,
 }
 

@@ -29,7 +29,6 @@ pub struct SendRequest {
     parallel: usize,
     max_rate: Option<u64>,
     /// Copy more slowly while the server has much else to do. Off where a request does not say it.
-    #[serde(default)]
     gentle: bool,
     /// `HOST:PORT` where the receiver listens.
     address: String,

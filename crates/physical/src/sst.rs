@@ -151,12 +151,10 @@ struct Announced {
     /// Bytes of its files, roughly.
     bytes: u64,
     /// Bytes that they take on a disk; 0: not known.
-    #[serde(default)]
     room: u64,
     /// The version of the tool that copies them.
     tool: Version,
     /// The version of its server.
-    #[serde(default)]
     server: Option<Version>,
 }
 

@@ -161,7 +161,6 @@ pub struct Outcome {
     /// The error message, if the run failed with one.
     pub message: Option<String>,
     /// What the user can do about that error: sentences.
-    #[serde(default)]
     pub hints: Vec<String>,
     /// Summary in the form that the command documents.
     pub summary: serde_json::Value,

@@ -16,7 +16,6 @@ pub struct Owner {
     pub host: String,
     /// Id of the machine (`/etc/machine-id`), because two machines may have the same name. `None`
     /// where there is none, as in many containers, and for runs of versions that did not record it.
-    #[serde(default)]
     pub machine: Option<String>,
 }
 

@@ -60,7 +60,7 @@ pub struct Record {
     /// Has it ever answered a query?
     pub ready_once: bool,
     /// Its place in a cluster. `None` for a standalone server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeRecord>,
 }
 

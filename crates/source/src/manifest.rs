@@ -70,7 +70,7 @@ pub struct SnapshotInfo {
     pub galera: Option<String>,
     /// For a MariaDB replica: the last transaction of each domain that it applied, as a value for
     /// `gtid_slave_pos`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gtid_slave_pos: Option<String>,
     /// Replication positions, one for each source of the replica.
     pub replica_of: Vec<ReplicaPosition>,
@@ -109,10 +109,9 @@ pub struct ReplicaPosition {
     pub position: Option<u64>,
     /// Whether the GTIDs of the snapshot (`gtid_slave_pos`, or MySQL's `gtid`) state exactly what
     /// was executed.
-    #[serde(default)]
     pub by_gtid: bool,
     /// Why the file and offset are not known for this moment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub not_kept: Option<String>,
 }
 
@@ -170,7 +169,7 @@ pub struct ColumnEntry {
     pub name: String,
     /// How the bytes of a field must be converted before they are stored; most columns need no
     /// conversion.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<FieldLoad>,
 }
 

@@ -83,7 +83,6 @@ pub struct PlannedNode {
     /// What happens to its old data.
     pub old: OldData,
     /// What the server revealed while it ran. The checks use these facts while it is down.
-    #[serde(default)]
     pub shown: Shown,
 }
 
@@ -101,7 +100,6 @@ pub struct RestorePlan {
     /// The estimated duration of both ways.
     pub estimates: Estimates,
     /// The rates behind the estimates.
-    #[serde(default)]
     pub rates: Rates,
     /// Index of the node to load into.
     pub at: usize,

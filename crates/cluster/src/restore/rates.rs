@@ -53,7 +53,6 @@ pub struct Rates {
     /// Seconds for a node to stop, start and join.
     pub restart_seconds: f64,
     /// Whether `restart_seconds` was measured with small copies; otherwise it is assumed.
-    #[serde(default)]
     pub restart_measured: bool,
 }
 

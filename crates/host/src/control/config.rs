@@ -7,30 +7,22 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub struct ControlConfig {
     /// Name of a systemd unit.
-    #[serde(default)]
     pub systemd: Option<String>,
     /// Command that starts the node so that it joins its cluster.
-    #[serde(default)]
     pub start: Option<String>,
     /// Command that stops it cleanly.
-    #[serde(default)]
     pub stop: Option<String>,
     /// Command that starts it as the first node of a cluster.
-    #[serde(default)]
     pub bootstrap: Option<String>,
     /// Command that starts it standalone, with the server options in `REFLOAT_SERVER_OPTIONS`.
-    #[serde(default)]
     pub start_standalone: Option<String>,
     /// Command that reports whether the node runs. Exit code 0: it runs; 1 or 3: it does not; any
     /// other: unknown.
-    #[serde(default)]
     pub running: Option<String>,
     /// Command that kills it at once, with everything that it started. Default: the stop command.
-    #[serde(default)]
     pub kill: Option<String>,
     /// Command that prints the position of a stopped node, `UUID:SEQNO`; the last one counts. With
     /// this, the start command must recover the node's position too.
-    #[serde(default)]
     pub recover: Option<String>,
 }
 

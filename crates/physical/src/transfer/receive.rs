@@ -40,7 +40,6 @@ pub struct Received {
     /// The description of the copy. `None`: there was no copy, only `words`.
     pub about: Option<About>,
     /// Text from the sender's caller for the receiver's.
-    #[serde(default)]
     pub words: String,
 }
 

@@ -120,10 +120,10 @@ pub struct Snapshot {
     /// Warnings so far.
     pub warnings: u64,
     /// For a dump or copy: length of InnoDB's history list on the source, as last sampled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub history_length: Option<u64>,
     /// For a dump or copy from a Galera node: flow control pauses since reading rows started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub flow_control: Option<u64>,
     /// Estimated seconds left over all phases, if an estimate is possible.
     pub eta: Option<f64>,

@@ -61,7 +61,7 @@ pub struct Skipped {
     /// Why it was not planned.
     pub reason: String,
     /// The privilege that would allow it, if its absence is the reason.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_privilege: Option<String>,
 }
 

@@ -90,7 +90,7 @@ pub struct RevertReport {
     /// The settings in the order they were put back.
     pub settings: Vec<RevertedSetting>,
     /// Why the run's row stays on the server, if it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub row_left: Option<String>,
     /// Whether nothing is left to do, so that the journal is closed.
     pub complete: bool,

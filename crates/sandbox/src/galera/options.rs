@@ -81,7 +81,6 @@ pub struct HaproxyOptions {
     /// Ports of agent checks, one per node in their order. The agent decides whether a node that is
     /// up should be drained. With agents, the HTTP checks request `/alive`, which leaves that
     /// decision to them.
-    #[serde(default)]
     pub agent_check_ports: Vec<u16>,
 }
 

@@ -101,7 +101,6 @@ pub fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
 fn format(text: &[u8]) -> Result<Option<u64>, String> {
     #[derive(serde::Deserialize)]
     struct Format {
-        #[serde(default)]
         format: Option<u64>,
     }
     metadata::<Format>(text).map(|found| found.format)

@@ -33,7 +33,7 @@ pub struct Step {
     /// Rows of tables after it ran: database, table, count.
     pub counts: Vec<(String, String, u64)>,
     /// The account that it would have created, but that existed and was left unchanged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub left_account: Option<String>,
 }
 

@@ -63,15 +63,22 @@ pub fn combination(number: u64, mariadb: bool) -> Combination {
     let mut rng = Rng::new(number.wrapping_mul(0x5DEE_CE66));
     let all = settings(mariadb);
     let chosen = chosen(&all, number, &mut rng);
-    combined(number, &chosen, mariadb, rng)
+    let by_turns = (all.len() + all.len() * (all.len() - 1) / 2) as u64;
+    combined(number, (&chosen, number < by_turns), mariadb, rng)
 }
 
 /// Generates the combination with this number and these settings.
 pub fn combination_of(number: u64, chosen: &[Setting], mariadb: bool) -> Combination {
-    combined(number, chosen, mariadb, Rng::new(number))
+    let every_type = chosen.len() == 1;
+    combined(number, (chosen, every_type), mariadb, Rng::new(number))
 }
 
-fn combined(number: u64, chosen: &[Setting], mariadb: bool, mut rng: Rng) -> Combination {
+fn combined(
+    number: u64,
+    (chosen, every_type): (&[Setting], bool),
+    mariadb: bool,
+    mut rng: Rng,
+) -> Combination {
     let session = Session::of(chosen, &mut rng);
     let mut reset = String::new();
     for statement in &session.reset {
@@ -83,7 +90,8 @@ fn combined(number: u64, chosen: &[Setting], mariadb: bool, mut rng: Rng) -> Com
         session,
         mariadb,
         table: format!("c{number}"),
-        every_type: false,
+        every_type,
+        some: false,
         text: String::new(),
     };
     maker.make(chosen.len());
@@ -272,6 +280,8 @@ struct Maker {
     table: String,
     /// Whether the table has a column of each type.
     every_type: bool,
+    /// Whether a statement names only some of the columns.
+    some: bool,
     text: String,
 }
 
@@ -281,42 +291,29 @@ impl Maker {
         self.text.push_str(";\n");
     }
 
-    /// One setting or a pair stands before rows of every type; pairs and more before some types, in
-    /// statements of every form.
+    /// A table of every type gets rows with all of its columns. After a single setting they are all
+    /// like that; after a pair, others follow in statements of every form, with some columns.
     fn make(&mut self, settings: usize) {
         for statement in self.session.statements.clone() {
             self.say(&statement);
         }
-        if settings > 1 {
-            let statements = self.rng.within(1, 4);
-            self.table_with_rows(statements);
-        }
-        if settings <= 2 {
-            self.every_type = true;
-            self.table.push('e');
-            let statements = if settings == 1 {
-                self.rng.within(1, 4)
-            } else {
-                1
-            };
-            self.table_with_rows(statements);
-        }
-    }
-
-    fn table_with_rows(&mut self, statements: usize) {
         let columns = self.columns();
         let key = self.create(&columns);
+        let statements = self.rng.within(1, 4);
         let mut next = 1;
-        for _ in 0..statements {
-            let form = if self.every_type || self.rng.chance(70) {
-                // No other form takes a value of each type.
+        for number in 0..statements {
+            // No other form takes a value of each type.
+            let whole = self.every_type && (settings == 1 || number == 0);
+            self.some = self.every_type && !whole;
+            let form = if whole || self.rng.chance(70) {
                 0
             } else {
                 self.rng.within(1, 9)
             };
             self.rows(form, &columns, key, &mut next);
         }
-        if !self.every_type && self.rng.chance(15) {
+        self.some = false;
+        if settings > 1 && self.rng.chance(15) {
             let table = self.table.clone();
             self.say(&format!("ALTER TABLE {table} ADD COLUMN later INT"));
             self.rows(0, &columns, key, &mut next);
@@ -332,7 +329,8 @@ impl Maker {
         let kinds = kinds.into_iter().enumerate();
         kinds
             .map(|(number, (kind, definition))| {
-                let nullable = self.rng.chance(70);
+                // The others of a statement that names some are NULL.
+                let nullable = self.every_type || self.rng.chance(70);
                 Column {
                     name: format!("f{number}"),
                     kind,
@@ -400,13 +398,16 @@ impl Maker {
         let table = self.table.clone();
         let (ignore, replace) = (form == 1, form == 2);
         let rows = self.rng.within(1, 6);
-        let filled: Vec<&Column> = if form == 3 {
+        let filled: Vec<&Column> = if self.some {
+            columns.iter().filter(|_| self.rng.chance(15)).collect()
+        } else if form == 3 {
             // Columns without a default may be left out too: the session decides what happens then.
             columns.iter().filter(|_| self.rng.chance(60)).collect()
         } else {
             columns.iter().collect()
         };
-        let explicit = form == 3 || key == Some(true) || self.rng.chance(60) || form > 4;
+        let explicit =
+            self.some || form == 3 || key == Some(true) || self.rng.chance(60) || form > 4;
         // The server may use any number below the explicit ones that follow: leave it room.
         let numbered = key == Some(true) && self.rng.chance(30);
         *next += if key == Some(true) { 50 } else { 0 };

@@ -81,6 +81,9 @@ fn few(list: &[String]) -> Vec<String> {
 }
 
 fn side(page: &mut Page, label: &str, side: &SideInfo) {
+    if side.kind.is_empty() {
+        return page.line(label, "was not read");
+    }
     let mut text = format!("{} of {}", side.kind, side.server);
     if !side.hostname.is_empty() {
         let _ = write!(text, " on {}", side.hostname);

@@ -412,6 +412,29 @@ fn damage_is_never_restored() {
             }
             std::fs::write(&path, &whole).unwrap();
         }
+        // A pack is gone, or another one has its name.
+        back_up(
+            &repository,
+            "two",
+            &[],
+            &Files::from([("a".to_owned(), noise(50_000, 2))]),
+        )
+        .unwrap();
+        let packs = repository.storage().list("packs/").unwrap();
+        let (needed, other): (Vec<_>, Vec<_>) = packs
+            .iter()
+            .partition(|pack| objects.iter().any(|object| object.name == pack.name));
+        let other = std::fs::read(folder.path().join(&other[0].name)).unwrap();
+        assert!(!needed.is_empty());
+        for pack in needed {
+            let path = folder.path().join(&pack.name);
+            let whole = std::fs::read(&path).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            restored(&repository, "one").unwrap_err();
+            std::fs::write(&path, &other).unwrap();
+            restored(&repository, "one").unwrap_err();
+            std::fs::write(&path, &whole).unwrap();
+        }
         assert!(restored(&repository, "one").unwrap() == files);
     }
 }

@@ -10,6 +10,7 @@ use refloat_physical::restore::restore;
 use refloat_physical::{PhysicalError, verify};
 use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
+use refloat_wire::Secret;
 
 use crate::common::{Place, TABLES};
 
@@ -27,11 +28,14 @@ fn instead(place: &Place, script: &str) -> std::path::PathBuf {
 
 /// A tool that says that it is of another version, and does no more.
 fn of_version(place: &Place, version: &str) -> std::path::PathBuf {
+    let words = format!("mariadb-backup based on MariaDB server {version}-MariaDB Linux");
+    says(place, &words)
+}
+
+/// A tool that says these words, and does no more.
+fn says(place: &Place, words: &str) -> std::path::PathBuf {
     let path = place.folder.path().join("other-tool");
-    let says = format!(
-        "#!/bin/sh\necho 'mariadb-backup based on MariaDB server {version}-MariaDB Linux'\n"
-    );
-    fs::write(&path, says).unwrap();
+    fs::write(&path, format!("#!/bin/sh\necho '{words}'\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
@@ -67,6 +71,11 @@ fn nothing_that_fails_looks_like_a_backup() {
             "\"$real\" \"$@\" | perl -e 'undef $/; $_ = <STDIN>; substr($_, 5000000, 1) ^= \"\\1\"; print'",
             "the stream of mariadb-backup",
         ),
+        // Its copy of the redo log may have gaps, and it succeeds.
+        (
+            "echo '[01] no parse limit' >&2; \"$real\" \"$@\"",
+            "a redo log that may be incomplete",
+        ),
         // It dies.
         ("kill -9 $$", "exit status 137"),
         (
@@ -81,6 +90,34 @@ fn nothing_that_fails_looks_like_a_backup() {
         let text = refloat_host::chain(&error);
         assert!(text.contains(expected), "{script}: {text}");
         assert_empty(&place);
+    }
+}
+
+/// Anybody on the machine can read a process's arguments, and its account the environment.
+#[test]
+fn a_password_is_in_no_arguments_of_a_tool() {
+    let mut place = Place::new(ServerKind::MariaDb1011);
+    place.sql(TABLES);
+    place.sql("CREATE USER keeper@localhost IDENTIFIED BY 'not-to-be-seen'; GRANT ALL ON *.* TO keeper@localhost");
+    let seen = place.folder.path().join("seen");
+    let script = format!(
+        "{{ echo \"$@\"; env; }} >> {}; \"$real\" \"$@\"",
+        seen.display()
+    );
+    let tool = instead(&place, &script);
+    let mut options = place.options("one");
+    options.donor.tool = Some(tool.clone());
+    options.donor.source.user = "keeper".to_owned();
+    options.donor.source.password = Some(Secret::new("not-to-be-seen"));
+    backup(&options, &place.repository, &place.run("backup")).unwrap();
+    place.server.stop().unwrap();
+    let mut restoring = place.restoring("one");
+    restoring.target.tool = Some(tool);
+    place.restore(&restoring).unwrap();
+    let words = fs::read_to_string(&seen).unwrap();
+    assert!(!words.contains("not-to-be-seen"), "{words}");
+    for option in ["--backup", "--parallel=2", "--prepare", "--use-memory="] {
+        assert!(words.contains(option), "{option}: {words}");
     }
 }
 
@@ -127,6 +164,17 @@ fn what_stands_against_a_backup_is_named_at_once() {
     let known = refloat_physical::sst::server_version(process);
     assert_eq!(known, refloat_physical::sst::version_in(own.trim()));
     assert!(known.is_some(), "{own}");
+
+    // One of another vendor.
+    options.donor.tool = Some(says(
+        &place,
+        "xtrabackup version 8.4.0-1 based on MySQL server 8.4.0 Linux (x86_64)",
+    ));
+    let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
+    assert!(
+        error.to_string().contains("but the server is 10.11"),
+        "{error}"
+    );
 
     // One of another series.
     let other = of_version(&place, "11.8.2");

@@ -415,26 +415,40 @@ fn remove(args: &RemoveArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Which backups are neither among the newest `keep` of their kind and server, nor younger than
+/// `keep_for`. Each is given by these two and when it began, in seconds since 1970 like `now`, the
+/// oldest first.
+fn superfluous<T: PartialEq>(
+    backups: &[(T, u64)],
+    keep: usize,
+    keep_for: Option<Duration>,
+    now: u64,
+) -> Vec<usize> {
+    let is_young =
+        |began: u64| keep_for.is_some_and(|kept| now.saturating_sub(began) < kept.as_secs());
+    let all = backups.iter().enumerate();
+    all.filter(|(at, (of, began))| {
+        let newer = backups[at + 1..].iter().filter(|(other, _)| other == of);
+        newer.count() >= keep && !is_young(*began)
+    })
+    .map(|(at, _)| at)
+    .collect()
+}
+
 fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {
     let repository = args.repo.open(context)?;
     let backups = repository.backups()?;
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
-    let is_young = |began: u64| {
-        args.keep_for
-            .is_some_and(|kept| now.saturating_sub(began) < kept.as_secs())
-    };
-    let gone: Vec<&str> = backups
+    let known: Vec<_> = backups
         .iter()
-        .enumerate()
-        .filter(|(at, backup)| {
-            let like =
-                |one: &&Manifest| one.kind() == backup.kind() && one.server() == backup.server();
-            let newer = backups[at + 1..].iter().filter(like).count();
-            newer >= args.keep.unwrap_or(0) as usize && !is_young(backup.began)
-        })
-        .map(|(_, backup)| backup.label.as_str())
+        .map(|backup| ((backup.kind(), backup.server()), backup.began))
+        .collect();
+    let gone = superfluous(&known, args.keep.unwrap_or(0) as usize, args.keep_for, now);
+    let gone: Vec<&str> = gone
+        .into_iter()
+        .map(|at| backups[at].label.as_str())
         .collect();
     if gone.len() == backups.len() && !gone.is_empty() {
         return Err(ProgramError::new(
@@ -476,4 +490,30 @@ fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_of_each_and_the_young_stay() {
+        let backups = [("a", 10), ("b", 20), ("a", 30), ("a", 40), ("b", 50)];
+        let gone = |keep, keep_for| {
+            let keep_for: Option<u64> = keep_for;
+            superfluous(&backups, keep, keep_for.map(Duration::from_secs), 100)
+        };
+        assert_eq!(gone(1, None), [0, 1, 2]);
+        assert_eq!(gone(2, None), [0]);
+        assert_eq!(gone(3, None), [0_usize; 0]);
+        // Those that began 70 seconds ago, or later, stay.
+        assert_eq!(gone(0, Some(71)), [0, 1]);
+        assert_eq!(gone(1, Some(71)), [0, 1]);
+        assert_eq!(gone(0, Some(0)), [0, 1, 2, 3, 4]);
+        // A clock that was set back makes nothing old.
+        assert_eq!(
+            superfluous(&[("a", 200)], 0, Some(Duration::from_secs(1)), 100),
+            [0_usize; 0]
+        );
+    }
 }

@@ -94,6 +94,12 @@ fn comes_back(desk: &Desk, run: &dyn Fn(&[&str]) -> Run) {
         .says("done and proven");
     assert_eq!(checksums(server, desk), before);
     desk.ask(server, "DROP DATABASE @db");
+    let chosen = format!("{}.none", desk.db);
+    run(&["load", "one", "--to", &url, "--tables", &chosen])
+        .exits(0)
+        .says("done, without what was left out on purpose");
+    assert_eq!(desk.tables(server), 1);
+    desk.ask(server, "DROP DATABASE @db");
 }
 
 #[test]
@@ -132,6 +138,18 @@ fn a_dump_in_a_repository_is_loaded_from_there() {
         assert_eq!(listed[at]["kind"], "logical");
         assert_eq!(listed[at]["about"]["rows"], 30_002);
     }
+    run(&["backups", "prune", "--keep-for", "1h", "--plan"])
+        .exits(0)
+        .never_says("would remove")
+        .says("2 backups stay");
+    run(&["backups", "prune", "--keep-for", "0s"])
+        .exits(3)
+        .says("none of the 2 backups would stay");
+    run(&["backups", "prune", "--keep", "1", "--plan"])
+        .exits(0)
+        .says("would remove one")
+        .says("1 backup stays");
+    run(&["backups", "show", "one"]).exits(0);
     run(&["backups", "prune", "--keep", "1"])
         .exits(0)
         .says("removed one");

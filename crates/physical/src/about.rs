@@ -95,6 +95,19 @@ pub struct ServerFacts {
 }
 
 impl ServerFacts {
+    /// The settings by which it encrypted files with keys that are not among them (`MariaDB`).
+    pub fn encrypts(&self) -> impl Iterator<Item = &'static str> {
+        let is_on = |name: &&str| {
+            let value = self.settings.get(*name);
+            value.is_some_and(|value| !value.eq_ignore_ascii_case("off"))
+        };
+        ["innodb_encrypt_tables", "innodb_encrypt_log"]
+            .into_iter()
+            .filter(is_on)
+    }
+}
+
+impl ServerFacts {
     /// What distinguishes the server from others, as seen by a connection.
     pub(crate) fn identity(&self) -> Identity {
         Identity {

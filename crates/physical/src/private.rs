@@ -229,7 +229,15 @@ impl Candidate {
             ))
             .hint("The private server runs as that account. Name another folder: --scratch.")
         });
-        self.has_no_room(folder).into_iter().chain(closed).collect()
+        let locked = self.about.server.encrypts().next().map(|name| {
+            Refusal::new(format!(
+                "the server of backup {} encrypted its files ({name}), and a private server has no keys",
+                self.manifest.label
+            ))
+            .hint("Restore it where its keys are: `refloat restore`. `refloat backups verify` without --restore reads it back.")
+        });
+        let others = closed.into_iter().chain(locked);
+        self.has_no_room(folder).into_iter().chain(others).collect()
     }
 
     /// The script that starts the server, with its messages on standard error, and kills it as soon

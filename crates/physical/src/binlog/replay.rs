@@ -272,15 +272,10 @@ fn objections(about: &About) -> Vec<Refusal> {
                 .hint("They would only bring back its own changes. Restore a backup of the source with the source's logs, or restore without --until and let the replica catch up."),
         );
     }
-    for name in ["innodb_encrypt_tables", "innodb_encrypt_log"] {
-        let value = about.server.settings.get(name).map(String::as_str);
-        if value.is_some_and(|value| !value.eq_ignore_ascii_case("off")) {
-            against.push(
-                Refusal::new(format!("the server encrypted its files ({name})"))
-                    .hint("The server that replays logs has no keys. Restore without --until, and replay with the server's own tool."),
-            );
-        }
-    }
+    against.extend(about.server.encrypts().map(|name| {
+        Refusal::new(format!("the server encrypted its files ({name})"))
+            .hint("The server that replays logs has no keys. Restore without --until, and replay with the server's own tool.")
+    }));
     against
 }
 

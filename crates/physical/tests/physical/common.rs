@@ -106,6 +106,11 @@ impl Place {
 
     /// Verifies all backups, with servers of their own that check the tables.
     pub fn check(&self) -> VerifyOutcome {
+        self.try_check().unwrap()
+    }
+
+    /// Like [`Self::check`], where it may be refused.
+    pub fn try_check(&self) -> Result<VerifyOutcome, PhysicalError> {
         let name = if self.tool.as_os_str().is_empty() {
             "mysqld"
         } else {
@@ -121,7 +126,7 @@ impl Place {
         };
         let backups = self.repository.backups().unwrap();
         let run = self.run("verify");
-        let outcome = verify(&self.repository, &backups, Some(&private), 2, &run).unwrap();
+        let outcome = verify(&self.repository, &backups, Some(&private), 2, &run);
         let left = fs::read_dir(scratch).unwrap();
         for entry in left {
             let name = entry.unwrap().file_name();

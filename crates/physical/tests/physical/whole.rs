@@ -292,7 +292,20 @@ fn an_encrypted_server_comes_back_encrypted() {
         let expected = place.snapshot();
         place.back_up("one").unwrap();
         place.sql("UPDATE shop.t SET text = 'gone'");
+        // A private server would find damage where there is none.
+        let words = place.try_check().unwrap_err().to_string();
+        assert!(words.contains("a private server has no keys"), "{words}");
         place.server.stop().unwrap();
+        // Without its keys nothing can be prepared, and the old data stay.
+        let (away, ibdata) = (
+            folder.path().join("away"),
+            place.server.datadir().join("ibdata1"),
+        );
+        let old = fs::metadata(&ibdata).unwrap().modified().unwrap();
+        fs::rename(&keys, &away).unwrap();
+        place.restore(&place.restoring("one")).unwrap_err();
+        assert_eq!(fs::metadata(&ibdata).unwrap().modified().unwrap(), old);
+        fs::rename(&away, &keys).unwrap();
         place.restore(&place.restoring("one")).unwrap();
         let file = fs::read(place.server.datadir().join("shop/t.ibd")).unwrap();
         let is_plain = file.windows(row.len()).any(|bytes| bytes == row.as_bytes());

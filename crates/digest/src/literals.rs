@@ -43,6 +43,8 @@ pub enum Domain {
     Text,
     /// Member names of an `ENUM` or `SET`.
     Names,
+    /// The same, with an empty member; see [`LiteralColumn::by_number`].
+    Numbered,
     /// `UUID` of MariaDB.
     Uuid,
     /// `INET4` of MariaDB.
@@ -64,6 +66,8 @@ pub struct LiteralColumn {
     pub own_charset: String,
     /// The character set that the server must convert it to; `None` for the column's own bytes.
     pub convert_to: Option<String>,
+    /// Digits of the fraction of seconds that it stores.
+    pub fraction: usize,
     /// The members of an `ENUM` or `SET`, if they are known.
     pub members: Vec<String>,
     /// Whether a value may be several members.
@@ -123,14 +127,16 @@ impl LiteralColumn {
             kind,
             own_charset: column_charset.to_owned(),
             convert_to: (!same).then(|| charset.to_owned()),
+            fraction: fraction(&column.type_text),
             members: members(&column.type_text),
             is_set: column.data_type == "set",
         })
     }
 
-    /// Its values are compared as numbers, which tell an empty member of an `ENUM` from index 0.
+    /// Its values are written as numbers, and compared so that index 0 differs from an empty
+    /// member: as one byte 0, or a byte 1 and the name.
     pub fn by_number(&mut self) {
-        (self.domain, self.kind) = (Domain::Integer, CellKind::Integer);
+        self.domain = Domain::Numbered;
         self.convert_to = None;
     }
 
@@ -347,10 +353,13 @@ impl RowVisitor for Cells<'_> {
                 self.bytes.extend(bytes.iter().flatten());
                 return self.keep(place, from, bytes.is_some());
             }
-            Domain::Names => {
+            Domain::Names | Domain::Numbered => {
                 let Some(value) = column.named(text) else {
                     return Err(unknown(column, &String::from_utf8_lossy(text)));
                 };
+                if column.domain == Domain::Numbered {
+                    self.bytes.push(u8::from(text != b"0"));
+                }
                 self.bytes.extend_from_slice(value.as_bytes());
                 return self.keep(place, from, true);
             }
@@ -387,7 +396,7 @@ impl RowVisitor for Cells<'_> {
                 }
                 known
             }
-            Domain::Names => false,
+            Domain::Names | Domain::Numbered => false,
             Domain::Text => !binary || self.is_sent_as_is(column, from),
             Domain::Integer => is_integer(value),
             Domain::Decimal => is_number(value) && !value.contains(&b'e') && !value.contains(&b'E'),
@@ -398,9 +407,9 @@ impl RowVisitor for Cells<'_> {
                 value.len() > 11
                     && value[10] == b' '
                     && is_date(&value[..10])
-                    && is_time(&value[11..])
+                    && is_time(&value[11..], column.fraction)
             }
-            Domain::Time => is_time(value.strip_prefix(b"-").unwrap_or(value)),
+            Domain::Time => is_time(value.strip_prefix(b"-").unwrap_or(value), column.fraction),
             Domain::Uuid => is_uuid(value),
             Domain::Inet4 => is_shortest::<Ipv4Addr>(value),
             Domain::Inet6 => is_shortest::<Ipv6Addr>(value),
@@ -587,8 +596,17 @@ fn is_date(text: &[u8]) -> bool {
         })
 }
 
-/// `hh:mm:ss` or `hhh:mm:ss`, optionally with a fraction.
-fn is_time(text: &[u8]) -> bool {
+/// The digits of a fraction of seconds that a type like `datetime(3)` stores.
+fn fraction(type_text: &str) -> usize {
+    let digits = type_text.split(['(', ')']).nth(1);
+    digits
+        .and_then(|digits| digits.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// `hh:mm:ss` or `hhh:mm:ss`, optionally with a fraction of so many digits: from others the server
+/// makes something, by its `sql_mode`.
+fn is_time(text: &[u8], digits: usize) -> bool {
     let (whole, fraction) = match memchr::memchr(b'.', text) {
         Some(point) => (&text[..point], &text[point + 1..]),
         None => (text, &text[..0]),
@@ -598,7 +616,9 @@ fn is_time(text: &[u8]) -> bool {
         && parts.next() == Some(2)
         && parts.next() == Some(2)
         && parts.next().is_none();
+    let stored = fraction.iter().rposition(|byte| *byte != b'0');
     shape
+        && stored.is_none_or(|last| last < digits)
         && fraction.iter().all(u8::is_ascii_digit)
         && whole
             .iter()
@@ -617,6 +637,7 @@ mod tests {
             kind: CellKind::Bytes,
             own_charset: String::new(),
             convert_to: convert_to.map(str::to_owned),
+            fraction: 6,
             members: Vec::new(),
             is_set: false,
         }
@@ -706,6 +727,20 @@ mod tests {
         }
         let unlike = values("(_latin1 0xE9)", of("latin2")).unwrap_err();
         assert!(unlike.contains("is not known"), "{unlike}");
+    }
+
+    #[test]
+    fn a_fraction_that_is_not_stored_has_no_value() {
+        for (kind, text, known) in [
+            ("datetime", "('2024-01-02 03:04:05.678')", false),
+            ("datetime", "('2024-01-02 03:04:05.000')", true),
+            ("datetime(3)", "('2024-01-02 03:04:05.678')", true),
+            ("time(2)", "('03:04:05.678')", false),
+            ("timestamp(6)", "('2024-01-02 03:04:05.678901')", true),
+        ] {
+            let column = LiteralColumn::of(&Column::new("c", kind, None), "utf8mb4").unwrap();
+            assert_eq!(values(text, column).is_ok(), known, "{kind} {text}");
+        }
     }
 
     #[test]

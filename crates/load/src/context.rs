@@ -277,6 +277,7 @@ impl Context {
             || session.has_mode("EMPTY_STRING_IS_NULL")
             // The warnings of this verb are judged by the text of the rows.
             || (chunk.header.verb == InsertVerb::InsertIgnore
+                && !chunk.table.is_transactional()
                 && chunk.table.layout().is_some_and(|layout| gives_warnings(&layout)));
         if as_text {
             WritePath::Insert
@@ -292,7 +293,6 @@ impl Context {
         &self,
         conn: &mut Connection,
         table: &Table,
-        verb: InsertVerb,
         ok: &OkInfo,
     ) -> Result<Option<Vec<Warning>>, refloat_wire::Error> {
         if ok.warnings == 0 || table.is_trial() {
@@ -301,11 +301,7 @@ impl Context {
         // Deprecated notation says nothing about a row: MySQL warns about each value that names an
         // old character set.
         let bytes = table.takes_bytes_only_as_given();
-        let expected = |code| {
-            DEPRECATED.contains(&code)
-                || (code == NO_TEXT && bytes)
-                || (verb == InsertVerb::InsertIgnore && code == DUPLICATE_ENTRY)
-        };
+        let expected = |code| DEPRECATED.contains(&code) || (code == NO_TEXT && bytes);
         let mut warnings = conn.warnings()?;
         let all = warnings.len();
         let of_computed = table.remove_notes_about_computed(&mut warnings);
@@ -325,8 +321,11 @@ impl Context {
         Ok(Some(warnings))
     }
 
-    /// Records warnings about the rows of a table.
-    pub fn warn_of(&self, table: &Table, warnings: Vec<Warning>) {
+    /// Records warnings about the rows of a table, except those for which its verb is there.
+    pub fn warn_of(&self, table: &Table, verb: InsertVerb, mut warnings: Vec<Warning>) {
+        if verb == InsertVerb::InsertIgnore {
+            warnings.retain(|one| one.code != DUPLICATE_ENTRY);
+        }
         for warning in warnings.into_iter().take(WARNINGS_FETCHED) {
             self.warn(LoadWarning {
                 about: table.label(),

@@ -170,10 +170,11 @@ pub fn judge_server(
         refusals.extend(not_empty.map_err(server)?);
         let not_added_to = contents::not_added_to(options, conn, outline, earlier);
         refusals.extend(not_added_to.map_err(server)?);
-        refusals.extend(contents::not_fit(options, conn, outline, earlier).map_err(server)?);
+        let fired = contents::fires_triggers(options, conn, outline, earlier, folds);
+        refusals.extend(fired.map_err(server)?);
     }
     refusals.extend(wishes::binlog(options, facts));
-    refusals.extend(privileges::connections(conn).map_err(server)?);
+    refusals.extend(privileges::connections(options, conn, facts).map_err(server)?);
     let (write_path, mut advice) = choose_path(options, conn, facts, node.as_ref(), &mut refusals);
     advice.extend(galera::advice(options, node.as_ref()));
     let ours = earlier

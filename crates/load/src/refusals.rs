@@ -37,19 +37,8 @@ pub fn holds_rows(database: &str, table: &str) -> Refusal {
     }
 }
 
-/// A dump that brings nothing but rows has some of a table that the server does not have.
-pub fn lacks_table(database: &str, table: &str) -> Refusal {
-    Refusal {
-        reason: format!(
-            "the dump has rows of table {database}.{table}, which neither the dump creates nor the server has"
-        ),
-        hint: "Create the table first: a dump of definitions (mysqldump --no-data) does."
-            .to_owned(),
-    }
-}
-
 /// Rows would fire triggers of a table that was there before.
-pub fn fires_triggers(database: &str, table: &str, triggers: &[&str]) -> Refusal {
+pub fn fires_triggers(database: &str, table: &str, triggers: &[String]) -> Refusal {
     Refusal {
         reason: format!(
             "table {database}.{table} has triggers that the dump's rows would fire: {}",

@@ -144,7 +144,7 @@ impl RepoArgs {
         Ok(refloat_host::storage::open(&self.repo, context.buckets())?)
     }
 
-    /// Fails if there is none, or the key is not its own.
+    /// The repository, opened with its key.
     pub fn open(&self, context: &Context) -> anyhow::Result<Repository> {
         Ok(Repository::open(self.storage(context)?, &self.access()?)?)
     }

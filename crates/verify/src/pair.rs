@@ -352,7 +352,7 @@ impl How {
     fn other(other: &LiteralColumn, of: [&SideColumn<'_>; 2]) -> Self {
         let select = match (&other.convert_to, other.domain) {
             (Some(charset), _) => Select::InCharset(charset.clone(), other.own_charset.clone()),
-            (None, Domain::Integer) if !other.members.is_empty() => Select::Number,
+            (None, Domain::Numbered) => Select::Member,
             (None, Domain::Names) => Select::Name,
             (None, _) => Select::Plain,
         };

@@ -198,7 +198,7 @@ impl Comparison {
         }
         if in_pieces > 0 {
             outcome.not_compared.push(format!(
-                "the text of {in_pieces} databases, views and programs: only looked for by name, since dumps of other tools write it in pieces"
+                "the text of {in_pieces} databases, views and programs: only looked for by name, since SQL dumps write it in pieces"
             ));
         }
         if views_left_out > 0 {

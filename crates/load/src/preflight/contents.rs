@@ -1,6 +1,6 @@
 //! Checks what the server already contains.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use refloat_run::own_tables::is_own_table;
@@ -93,54 +93,79 @@ pub fn not_added_to(
     Ok(refusals)
 }
 
-/// Refuses rows for tables that stay as they are: tables that the server does not have, if the dump
-/// brings nothing but rows, and tables whose triggers the rows would fire.
-pub fn not_fit(
+/// Refuses rows that would fire triggers which are there before the load, if the dump leaves their
+/// tables as they are. Others are examined before their first rows.
+pub fn fires_triggers(
     options: &LoadOptions,
     conn: &mut Connection,
     outline: &Outline,
     earlier: &Earlier,
+    folds: bool,
 ) -> Result<Vec<Refusal>, refloat_wire::Error> {
     let mut refusals = Vec::new();
-    if earlier.begun.is_some() {
+    if earlier.begun.is_some() || outline.temporary {
         return Ok(refusals);
     }
-    let complete = outline.is_of_rows() && options.on_error == OnError::Stop;
     let appends = options.existing == ExistingPolicy::Append;
+    let only_rows = outline.is_of_rows();
     for (database, content) in outline.by_database(options) {
-        if is_system_database(database) || is_elsewhere(options, database) {
+        let stay = only_rows || (appends && content.changes.is_none());
+        if !stay || is_system_database(database) || is_elsewhere(options, database) {
             continue;
         }
-        let Some(created) = content.created.all() else {
-            continue;
-        };
-        let stays = |table: &&String| appends || !created.contains(*table);
-        let held = Contents::read(conn, database, false)?.unwrap_or_default();
-        for table in content.filled.iter().filter(stays) {
-            if held.tables.contains(table) {
-                refusals.extend(fired_triggers(conn, database, table)?);
-            } else if complete && !held.views.contains(table) {
-                refusals.push(refusals::lacks_table(database, table));
+        for (table, triggers) in fired(conn, database, None)? {
+            let same = |name: &String| {
+                *name == table || folds && name.to_lowercase() == table.to_lowercase()
+            };
+            if content.filled.iter().any(same) {
+                refusals.push(refusals::fires_triggers(database, &table, &triggers));
             }
         }
     }
     Ok(refusals)
 }
 
-/// Refuses a table with triggers that an `INSERT` or a `REPLACE` fires: what these would do is
-/// already in the dump, or never happened.
+/// Refuses a table with triggers that its rows would fire: what these would do is already in the
+/// dump, or never happened.
 pub fn fired_triggers(
     conn: &mut Connection,
     database: &str,
     table: &str,
 ) -> Result<Option<Refusal>, refloat_wire::Error> {
-    let name = table.replace('\\', "\\\\").replace('\'', "''");
-    let result = conn.query(format!(
-        "SHOW TRIGGERS FROM {} WHERE `Table` = '{name}' AND `Event` <> 'UPDATE'",
+    let found = fired(conn, database, Some(table))?.pop_first();
+    Ok(found.map(|(_, triggers)| refusals::fires_triggers(database, table, &triggers)))
+}
+
+/// The triggers that an `INSERT` or a `REPLACE` fires, by table: of one of them, or of all. Empty if
+/// there is no such database.
+fn fired(
+    conn: &mut Connection,
+    database: &str,
+    table: Option<&str>,
+) -> Result<BTreeMap<String, Vec<String>>, refloat_wire::Error> {
+    let mut sql = format!(
+        "SHOW TRIGGERS FROM {} WHERE `Event` <> 'UPDATE'",
         quote_ident(database)
-    ))?;
-    let names: Vec<&str> = result.texts(0).collect();
-    Ok((!names.is_empty()).then(|| refusals::fires_triggers(database, table, &names)))
+    );
+    if let Some(table) = table {
+        let name = table.replace('\\', "\\\\").replace('\'', "''");
+        let _ = write!(sql, " AND `Table` = '{name}'");
+    }
+    let result = match conn.query(sql) {
+        Err(error) if table.is_none() && matches!(error.server_code(), Some(1049 | 1044)) => {
+            return Ok(BTreeMap::new());
+        }
+        result => result?,
+    };
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in 0..result.len() {
+        let [trigger, table] = [0, 2].map(|column| result.str(row, column).unwrap_or_default());
+        found
+            .entry(table.to_owned())
+            .or_default()
+            .push(trigger.to_owned());
+    }
+    Ok(found)
 }
 
 /// Whether the dump itself names a database other than that of `--database`. It is refused for that

@@ -4,7 +4,7 @@
 use refloat_run::Refusal;
 use refloat_run::settings::Facts;
 use refloat_sqltext::quote_ident;
-use refloat_wire::Connection;
+use refloat_wire::{Connection, Vendor};
 
 use super::definers;
 use crate::options::{ExistingPolicy, IndexMode, LoadOptions, OnError};
@@ -16,20 +16,43 @@ const ROWS: [&str; 2] = ["SELECT", "INSERT"];
 /// Needed in addition for the definition of a table.
 const TABLES: [&str; 4] = ["CREATE", "DROP", "ALTER", "REFERENCES"];
 
-/// Connections that any load needs: the dump's own session, the catalogue, a writer, and one that
-/// looks after the others.
-const CONNECTIONS: u32 = 4;
+/// Connections besides those of the writers: the dump's own session, and one that looks up what
+/// the server has.
+const OTHER_CONNECTIONS: usize = 2;
 
-/// Refuses an account that may not have as many connections as any load needs.
-pub fn connections(conn: &mut Connection) -> Result<Option<Refusal>, refloat_wire::Error> {
-    let limit = conn.query_value("SELECT @@SESSION.max_user_connections")?;
-    let limit = limit.and_then(|limit| limit.parse().ok()).unwrap_or(0);
-    let few = limit != 0 && limit < CONNECTIONS;
-    Ok(few.then(|| Refusal {
+/// Refuses an account that may not have as many connections as this load needs.
+pub fn connections(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    facts: &Facts,
+) -> Result<Option<Refusal>, refloat_wire::Error> {
+    let of_session =
+        conn.query("SELECT @@SESSION.max_user_connections, @@GLOBAL.max_user_connections")?;
+    let limit = |column| {
+        let text = of_session.str(0, column);
+        text.and_then(|text| text.parse::<usize>().ok())
+            .unwrap_or(0)
+    };
+    let (limit, usual) = (limit(0), limit(1));
+    // On MariaDB the server's own limit does not hold for them.
+    let exempt = facts.vendor == Vendor::MariaDb
+        && limit == usual
+        && facts.may(&["SUPER", "CONNECTION ADMIN"]);
+    let needed = options.threads + OTHER_CONNECTIONS;
+    if limit == 0 || limit >= needed || exempt {
+        return Ok(None);
+    }
+    let fewer = match limit.checked_sub(OTHER_CONNECTIONS) {
+        None | Some(0) => String::new(),
+        Some(threads) => format!("--threads {threads} needs no more. Or: "),
+    };
+    Ok(Some(Refusal {
         reason: format!(
-            "the account may have {limit} connections at a time, and a load needs {CONNECTIONS}"
+            "the account may have {limit} connections at a time, and this load needs {needed}"
         ),
-        hint: "Load with another account, or ALTER USER … WITH MAX_USER_CONNECTIONS 0.".to_owned(),
+        hint: format!(
+            "{fewer}load with another account, or ALTER USER … WITH MAX_USER_CONNECTIONS 0."
+        ),
     }))
 }
 

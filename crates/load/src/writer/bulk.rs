@@ -11,7 +11,7 @@ use refloat_sqltext::{InsertHeader, InsertVerb, VisitError, quote_ident};
 use refloat_wire::{BulkPacket, BulkType, Connection, Error, Statement};
 
 use super::text::TextWriter;
-use super::{Attempt, ChunkWriter, Link, Written};
+use super::{Attempt, ChunkWriter, Link, Written, gives_warnings};
 use crate::chunk::{Chunk, Piece};
 use crate::context::Context;
 use crate::encode::bulk::{BulkSend, BulkSink, bulk_type};
@@ -101,11 +101,19 @@ impl Sender<'_> {
         let waiting = Instant::now();
         let ok = self.conn.read_result()?;
         self.ctx.note_server_wait(waiting);
-        let warnings = self
-            .ctx
-            .warnings_of(self.conn, self.table, self.verb, &ok)?;
-        self.judged &= warnings.is_some();
-        self.ctx.warn_of(self.table, warnings.unwrap_or_default());
+        let warnings = self.ctx.warnings_of(self.conn, self.table, &ok)?;
+        // Those of this verb are judged by the text of the rows.
+        let by_text = self.verb == InsertVerb::InsertIgnore
+            && self
+                .table
+                .layout()
+                .is_some_and(|layout| gives_warnings(&layout));
+        match warnings {
+            Some(warnings) if warnings.is_empty() || !by_text => {
+                self.ctx.warn_of(self.table, self.verb, warnings);
+            }
+            _ => self.judged = false,
+        }
         match self.verb {
             InsertVerb::Insert => self.written.rows += ok.affected_rows,
             InsertVerb::InsertIgnore => {

@@ -36,7 +36,8 @@ impl Link {
         };
         self.conn.exec("SAVEPOINT refloat_piece")?;
         let written = refusable(self.insert_computed(chunk, (tuples, rows)))?;
-        let written = written.filter(|written| written.rows + written.ignored == rows);
+        // Why rows were ignored is not known here.
+        let written = written.filter(|written| written.rows == rows && written.ignored == 0);
         if written.is_none() {
             self.conn.exec("ROLLBACK TO SAVEPOINT refloat_piece")?;
         }

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use refloat_source::tuples;
 use refloat_sqltext::InsertVerb;
-use refloat_wire::codes::DUPLICATE_ENTRY;
 use refloat_wire::{OkInfo, Vendor};
 
 use super::{Attempt, ChunkWriter, Link, WARNINGS_MAX, Written};
@@ -146,16 +145,17 @@ impl Link {
             }
         } else {
             let (table, verb) = (&chunk.table, chunk.header.verb);
-            let Some(mut warnings) = self.ctx.warnings_of(&mut self.conn, table, verb, &ok)? else {
+            let Some(mut warnings) = self.ctx.warnings_of(&mut self.conn, table, &ok)? else {
                 if undoable {
                     self.conn.exec("ROLLBACK TO SAVEPOINT refloat_rows")?;
                 }
                 return Err(Attempt::many_notes());
             };
             if verb == InsertVerb::InsertIgnore {
-                self.remove_expected(chunk, (rows, row_count), &mut warnings)?;
+                let stored = ok.affected_rows;
+                self.remove_expected(chunk, (rows, row_count), stored, &mut warnings)?;
             }
-            self.ctx.warn_of(table, warnings);
+            self.ctx.warn_of(table, verb, warnings);
         }
         Ok(Written::by(chunk.header.verb, row_count, ok.affected_rows))
     }
@@ -199,21 +199,21 @@ impl Link {
             )));
         }
         chunk.table.remove_notes_about_computed(&mut warnings);
-        let ignore = chunk.header.verb == InsertVerb::InsertIgnore;
-        warnings.retain(|one| {
-            one.code != GENERATED_VALUE_IGNORED && !(ignore && one.code == DUPLICATE_ENTRY)
-        });
+        warnings.retain(|one| one.code != GENERATED_VALUE_IGNORED);
+        let verb = chunk.header.verb;
+        if verb == InsertVerb::InsertIgnore {
+            if !chunk.table.is_trial() {
+                self.remove_expected(chunk, rows, ok.affected_rows, &mut warnings)?;
+                self.ctx.warn_of(&chunk.table, verb, warnings);
+            }
+            return Ok(());
+        }
         match warnings.first() {
-            Some(warning) if !ignore => Err(Attempt::NotExact(format!(
+            Some(warning) => Err(Attempt::NotExact(format!(
                 "server error {} (as a warning): {}",
                 warning.code, warning.message
             ))),
-            Some(_) if !chunk.table.is_trial() => {
-                self.remove_expected(chunk, rows, &mut warnings)?;
-                self.ctx.warn_of(&chunk.table, warnings);
-                Ok(())
-            }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 }

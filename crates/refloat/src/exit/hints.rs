@@ -573,7 +573,8 @@ pub fn wire_hints(error: &refloat_wire::Error) -> Vec<String> {
         }
         _ if error
             .server_code()
-            .is_some_and(|code| USER_LIMIT.contains(&code)) =>
+            .is_some_and(|code| USER_LIMIT.contains(&code))
+            && message.contains("max_user_connections") =>
         {
             "The account may have only so many connections at a time: fewer --threads need fewer, \
             another account may have more, ALTER USER … WITH MAX_USER_CONNECTIONS 0 allows any number."

@@ -177,13 +177,13 @@ fn a_dump_without_comments_that_was_cut_is_noticed() {
             |text: &str, desk: &Desk| format!("CREATE DATABASE {0};\nUSE {0};\n{text}", desk.db);
         desk.load_text(named(cut, &desk), server, &[])
             .exits(1)
-            .says("without restoring the settings");
+            .says("does not restore the settings");
         assert_eq!(desk.tables(server), 0, "it is seen beforehand");
         let piped = desk.file("piped.sql", cut);
         ask(server, &format!("CREATE DATABASE {}", desk.db));
         desk.load_stream(&piped, server, &desk.db)
             .exits(1)
-            .says("without restoring the settings");
+            .says("does not restore the settings");
         desk.next();
         let more = ["--accept-missing-trailer"];
         desk.load_text(named(cut, &desk), server, &more).exits(0);
@@ -462,7 +462,7 @@ fn the_sandbox_line_is_no_part_of_the_first_statement() {
             // Truncation is found before anything is touched, as without the line.
             desk.load_text(&cut, shared(kind), &[])
                 .exits(1)
-                .says("it may be truncated");
+                .says("may be truncated");
             assert_eq!(desk.tables(shared(kind)), 0, "{kind}");
             desk.load_text(&text, shared(kind), &[])
                 .exits(0)

@@ -142,7 +142,9 @@ fn a_dump_in_a_repository_is_loaded_from_there() {
         .exits(0)
         .never_says("would remove")
         .says("2 backups stay");
-    run(&["backups", "prune", "--keep-for", "0s"])
+    // As old as that they are soon.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    run(&["backups", "prune", "--keep-for", "1s"])
         .exits(3)
         .says("none of the 2 backups would stay");
     run(&["backups", "prune", "--keep", "1", "--plan"])

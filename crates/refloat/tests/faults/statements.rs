@@ -463,3 +463,56 @@ fn a_block_of_statements_runs_and_a_value_that_does_not_fit_is_refused() {
         desk.ask(server, "DROP DATABASE @db");
     }
 }
+
+/// What `INSERT IGNORE` leaves out or changes ends a load without proof, also where other warnings of
+/// the table mean nothing: index 0 of an ENUM, and what the server computes.
+#[test]
+fn what_insert_ignore_leaves_out_or_changes_is_no_proof() {
+    const CASES: &[(&str, i32, &str)] = &[
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, g INT AS (a + 1) STORED, CHECK (b < 10));
+            INSERT IGNORE INTO t (id, a, b) VALUES (1,1,5),(2,1,50),(3,1,6);",
+            4,
+            "2",
+        ),
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, a INT, g INT AS (a + 1) STORED)
+             PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10));
+            INSERT IGNORE INTO t (id, a) VALUES (1,1),(200,2);",
+            4,
+            "1",
+        ),
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a','b'), n INT NOT NULL);
+            INSERT IGNORE INTO t VALUES (1,'zzz',1),(2,'a',2);",
+            4,
+            "2",
+        ),
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9), n INT AS (CAST(s AS SIGNED)) STORED);
+            INSERT IGNORE INTO t (id, s) VALUES (1,'12abc'),(2,'7');
+            INSERT IGNORE INTO t (id, s) VALUES (2,'8'),(3,'x');",
+            0,
+            "3",
+        ),
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a','b'));
+            INSERT IGNORE INTO t VALUES (1,''),(2,'a'),(1,'b'),(3,'');",
+            0,
+            "3",
+        ),
+    ];
+    for kind in BOTH {
+        let mut desk = Desk::new();
+        let server = shared(kind);
+        for (body, code, rows) in CASES {
+            for path in ["auto", "insert"] {
+                desk.next();
+                let text = dump(&format!("SET sql_mode='';\n{body}\n"));
+                let run = desk.load_text(text, server, &["--write-path", path]);
+                run.exits(*code);
+                assert_eq!(&desk.ask(server, "SELECT COUNT(*) FROM @db.t"), rows);
+            }
+        }
+    }
+}

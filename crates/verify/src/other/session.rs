@@ -52,13 +52,13 @@ impl Session {
 
     /// See [`Self::keep_charsets`].
     pub fn keeps_charsets(&self) -> bool {
-        self.keeps_charsets
+        self.keeps_charsets && self.charset() == CHARSET
     }
 
     /// The character set in which the server's values are compared with those of the dump;
     /// `binary` for that of each column.
     pub fn charset_of_values(&self) -> &str {
-        if self.keeps_charsets {
+        if self.keeps_charsets() {
             "binary"
         } else {
             self.charset()

@@ -50,6 +50,13 @@ INSERT INTO t VALUES (4,'again');
 CREATE TABLE u (id INT NOT NULL, name VARCHAR(20), PRIMARY KEY (id)) ENGINE=InnoDB;
 INSERT INTO u VALUES (1,'x');
 ";
+/// CRLF within quotes and in the body of a program; `~` stands for the ends of all other lines. The
+/// stock client makes LF of the former while it reads the file, unless it is given `--binary-mode`.
+const LINE_ENDS: &str = "CREATE TABLE t (id INT NOT NULL, name VARCHAR(40), PRIMARY KEY (id));~\
+INSERT INTO t VALUES (1,'one\r\ntwo'),~(2,'\r\n'),(3,'a\nb\r\n\r\nc\r'),~(4,'\\r\\n');~\
+DELIMITER ;;~\
+CREATE PROCEDURE p()\r\nBEGIN\r\n  SELECT 'x\r\ny';\r\nEND;;~\
+DELIMITER ;~";
 /// In the only dump that a choice of all tables refuses: it fills a table under a name that is gone
 /// in the end, and so was not chosen.
 const UNCLEAR: &[u8] = b"rename table Copy to Archive;";
@@ -87,6 +94,7 @@ pub fn all(kind: ServerKind) {
     if first == 0 {
         bench.corpus();
         bench.refused_rows();
+        bench.line_ends();
     }
     let usual = match (kind, slow()) {
         (ServerKind::MariaDb118, false) => COMBINATIONS_SECOND,
@@ -158,10 +166,7 @@ impl Bench {
         let wanted = self.snapshot();
         for (label, write_path, _) in ways(self.kind) {
             self.empty();
-            let mut options = LoadOptions::new(&path, servers::target(self.server));
-            options.database = Some(DATABASE.to_owned());
-            options.accept_missing_trailer = true;
-            options.write_path = write_path;
+            let mut options = self.options(&path, write_path);
             options.on_error = OnError::Continue;
             let outcome = self.load(&options).map(drop);
             let found = differences(&wanted, &self.snapshot());
@@ -171,6 +176,46 @@ impl Bench {
                 self.fail("refused-rows", REFUSED.as_bytes(), failure);
             }
         }
+    }
+
+    /// A load keeps CRLF within quotes and in bodies, whatever ends the lines of the file: what the
+    /// stock client stores with `--binary-mode`, and not what it stores without.
+    fn line_ends(&mut self) {
+        let path = self.folder.path().join("dump.sql");
+        let texts = ["\n", "\r\n"].map(|end| LINE_ENDS.replace('~', end));
+        let stored = [&[][..], &["--binary-mode"]].map(|args| {
+            self.stock(args, texts[0].as_bytes()).unwrap();
+            self.snapshot()
+        });
+        let [changed, wanted] = &stored;
+        assert!(
+            differences(changed, wanted).len() > 1,
+            "{}: the stock client keeps CRLF, so docs/against-the-client.md is wrong",
+            self.kind
+        );
+        for text in &texts {
+            fs::write(&path, text).unwrap();
+            for (label, write_path, _) in ways(self.kind) {
+                self.empty();
+                let options = self.options(&path, write_path);
+                let said = self.load(&options).map(|outcome| outcome.proven);
+                let found = differences(wanted, &self.snapshot());
+                let claimed = self.verified(&options);
+                if !found.is_empty() || said != Ok(true) || claimed.is_some() {
+                    let failure = format!("{label}: {said:?}, {found:?}, {claimed:?}");
+                    self.fail("line-ends", text.as_bytes(), failure);
+                }
+            }
+        }
+    }
+
+    /// Options for a load of a dump that names no database.
+    fn options(&self, path: &Path, write_path: WritePath) -> LoadOptions {
+        let mut options = LoadOptions::new(path, servers::target(self.server));
+        options.database = Some(DATABASE.to_owned());
+        options.accept_missing_trailer = true;
+        options.write_path = write_path;
+        options
     }
 
     /// Sets the variables that are not listed, each for itself or all at once.

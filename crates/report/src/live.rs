@@ -251,9 +251,14 @@ fn message(event: &Event) -> Option<(bool, String)> {
             ..
         } => {
             let message = message.strip_prefix("refused: ").unwrap_or(message);
+            // Statements that Refloat itself runs for the source are on no line of it.
+            let place = match line {
+                0 => String::new(),
+                _ => format!("line {line}, byte {offset}: "),
+            };
             (
                 true,
-                format!("refloat: refused: {file}: line {line}, byte {offset}: {message}: {head}"),
+                format!("refloat: refused: {file}: {place}{message}: {head}"),
             )
         }
         Event::Note { message } => (false, format!("refloat: {message}")),

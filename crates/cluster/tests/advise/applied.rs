@@ -45,7 +45,7 @@ pub fn applied() {
     found(&advice, MistakeKind::DonorName, Effect::Fails, "names gone");
     let advised_lines = fragment(&advice);
     let certificates = tempfile::tempdir().unwrap();
-    let tls = certificate(certificates.path());
+    let tls = certificate(certificates.path(), 2);
     let [advised, advised_too] = [donor, joiner].map(|node| include(node, &advised_lines, &tls));
     donor.stop().unwrap();
     donor.start().unwrap();
@@ -191,16 +191,18 @@ fn write_a_lot(node: &GaleraNode) {
     }
 }
 
-/// Creates a CA and a certificate for the nodes. Returns the option file lines that name them.
-fn certificate(folder: &Path) -> String {
+/// Creates a CA and a certificate for the nodes, which ends after so many days. Returns the option
+/// file lines that name them.
+pub fn certificate(folder: &Path, days: i32) -> String {
     let script = "set -e; cd \"$1\"; chmod 755 .\n\
         openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca-key.pem -out ca.pem\n\
         openssl req -newkey rsa:2048 -nodes -subj /CN=node -keyout key.pem -out request.pem\n\
-        openssl x509 -req -days 2 -CAcreateserial -in request.pem -CA ca.pem -CAkey ca-key.pem -out cert.pem\n\
+        openssl x509 -req -days \"$2\" -CAcreateserial -in request.pem -CA ca.pem -CAkey ca-key.pem -out cert.pem\n\
         chmod 644 *.pem";
     let output = Command::new("sh")
         .args(["-c", script, "sh"])
         .arg(folder)
+        .arg(days.to_string())
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use refloat_run::outcome::Bounded;
 use refloat_sqltext::head;
 
-use super::here::Here;
+use super::here::{Here, at_line};
 use super::name::TableKey;
 use crate::outcome::OrphanRows;
 
@@ -46,5 +46,5 @@ impl Findings {
 }
 
 fn listed(here: Here<'_>) -> String {
-    format!("line {}: {}", here.item.line, head(here.text))
+    format!("{}{}", at_line(here.item.line), head(here.text))
 }

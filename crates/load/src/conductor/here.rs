@@ -7,6 +7,15 @@ use refloat_sqltext::{Item, head};
 use crate::outcome::StatementFailure;
 use crate::verdict::Reason;
 
+/// Words for a line of the dump, before what is said about it. Statements that Refloat itself runs
+/// for the source are on no line of it.
+pub fn at_line(line: u64) -> String {
+    match line {
+        0 => String::new(),
+        _ => format!("line {line}: "),
+    }
+}
+
 /// A statement: its text and its place.
 #[derive(Clone, Copy)]
 pub struct Here<'a> {

@@ -7,7 +7,7 @@ use refloat_wire::codes::DUPLICATE_ENTRY;
 use refloat_wire::{Connection, OkInfo};
 
 use super::Conductor;
-use super::here::Here;
+use super::here::{Here, at_line};
 use super::name::TableKey;
 use super::place::Place;
 use super::registry::Touch;
@@ -377,7 +377,7 @@ impl Conductor<'_> {
             }
             Err(_) if self.ctx.cancel.is_cancelled() => Err(self.ctx.interrupted()),
             Err(error) => Err(LoadError::server(
-                format!("line {}: running {}", here.item.line, head(here.text)),
+                format!("{}running {}", at_line(here.item.line), head(here.text)),
                 error,
             )),
         }
@@ -487,11 +487,15 @@ pub(super) fn judge_definition(
             .get(..3)
             .is_some_and(|word| word.eq_ignore_ascii_case(b"SET"))
         {
-            ctx.events
-                .note(format!("line {line}: {}: {}", head(text), warning.message));
+            ctx.events.note(format!(
+                "{}{}: {}",
+                at_line(line),
+                head(text),
+                warning.message
+            ));
         } else {
             ctx.warn(LoadWarning {
-                about: format!("line {line}: {}", head(text)),
+                about: format!("{}{}", at_line(line), head(text)),
                 code: warning.code,
                 message: warning.message,
             });

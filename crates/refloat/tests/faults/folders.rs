@@ -147,6 +147,38 @@ fn folders_that_are_not_whole_are_refused_before_anything_is_touched() {
         .says("Dump completed");
 }
 
+/// A `SET` that stands in no file, but that the metadata asks for: its refusal names no line.
+#[test]
+fn what_stands_on_no_line_names_none() {
+    for kind in BOTH {
+        let ground = ground(kind, 10);
+        let (path, url) = (&ground.path, &ground.url);
+        let db = &ground.desk.db;
+        let metadata = format!(
+            "[myloader_session_variables]\nSQL_MODE='NO_SUCH_MODE' /*!40101\n\n\
+             [`{db}`.`one`]\nreal_table_name=one\nrows = 10\n\n\
+             [`{db}`.`two`]\nreal_table_name=two\nrows = 10\n\n\
+             # Finished dump at: 2026-01-01 00:00:01\n"
+        );
+        std::fs::write(ground.source.join("metadata"), metadata).expect("it can be written");
+        let said = "server error 1231 (42000): Variable 'sql_mode' can't be set to the value of \
+                    'NO_SUCH_MODE': SET SESSION sql_mode";
+        let load = |more: &[&str]| {
+            let args = ["load", path, "--to", url];
+            finish(ground.desk.refloat(args.iter().chain(more)))
+        };
+        load(&[]).exits(3).says(said).never_says("line 0");
+        load(&["--on-error", "continue"])
+            .exits(1)
+            .says("refused: 1:")
+            .says(&format!("  - {said}"))
+            .says(&format!("refloat: refused: {path}: {said}"))
+            .never_says("line 0")
+            .never_says("byte 0");
+        assert_eq!(ground.desk.rows(ground.server, "one"), Some(10));
+    }
+}
+
 #[test]
 fn names_in_a_folder_do_not_lead_out_of_it() {
     for kind in BOTH {

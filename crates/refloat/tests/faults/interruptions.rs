@@ -47,13 +47,21 @@ fn ctrl_c_and_sigterm_while_rows_are_written() {
         let server = server(kind);
         let before = settings(&server);
         let mut desk = Desk::new();
-        for (signal, level) in [("INT", "relaxed"), ("TERM", "disposable")] {
+        for (signal, level, error) in [
+            ("INT", "relaxed", "refloat: error: interrupted\n"),
+            (
+                "TERM",
+                "disposable",
+                "refloat: error: stopped by signal 15\n",
+            ),
+        ] {
             let held = Held::start(&desk, &server, &["--durability", level]);
             held.running.signal(signal);
             let run = held
                 .ends()
                 .exits(5)
                 .says("stopping")
+                .says(error)
                 .says("NOT complete")
                 .says("hint: ")
                 .says("all put back");

@@ -13,6 +13,20 @@ fn server(kind: ServerKind) -> Ephemeral {
     servers::start(&servers::quick(kind).option("local_infile", "0"))
 }
 
+/// Nobody is advised how to make a load faster that had no rows; `keep` leads to advice with rows.
+fn no_rows_no_advice(desk: &mut Desk, server: &Ephemeral) {
+    desk.next();
+    let keep = ["--durability", "keep"];
+    let some = desk.load_text(dump(&table("items", 1)), server, &keep);
+    some.exits(0).says("rows        1 in").says("advice:");
+    desk.next();
+    let none = desk.load_text(dump(&table("items", 0)), server, &keep);
+    none.exits(0)
+        .says("rows        0 in")
+        .never_says("advice")
+        .never_says("would be better");
+}
+
 /// LOAD DATA is requested, but not allowed, and must not be enabled.
 fn load_data_is_refused(desk: &mut Desk, server: &Ephemeral) {
     desk.next();
@@ -80,6 +94,7 @@ fn mysql_gets_inserts_with_the_reason_or_allows_it_for_the_load() {
         .never_says(ADVICE);
     assert_eq!(desk.rows(&server, "items"), Some(1000));
 
+    no_rows_no_advice(&mut desk, &server);
     load_data_is_refused(&mut desk, &server);
     load_data_is_allowed_for_the_load(&mut desk, &server);
     desk.next();
@@ -116,6 +131,7 @@ fn mariadb_needs_no_load_data() {
     .exits(0)
     .says("write path  array-bound insert (1,000 rows)")
     .never_says("local_infile");
+    no_rows_no_advice(&mut desk, &server);
     load_data_is_refused(&mut desk, &server);
     load_data_is_allowed_for_the_load(&mut desk, &server);
     assert_same_settings(&before, &server);

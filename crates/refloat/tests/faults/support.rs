@@ -352,6 +352,16 @@ impl Run {
         self
     }
 
+    /// Asserts that the message of a run that was interrupted does not say so twice.
+    #[track_caller]
+    fn says_once_that_it_was_interrupted(self) -> Self {
+        let mut lines = self.stderr.lines();
+        let error = lines.find_map(|line| line.strip_prefix("refloat: error: "));
+        let times = error.map_or(0, |error| error.matches("interrupted").count());
+        assert!(times <= 1, "{}", self.stderr);
+        self
+    }
+
     /// The content of stdout, as JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
@@ -486,7 +496,7 @@ impl Running {
             run.stdout,
             run.stderr
         );
-        run
+        run.says_once_that_it_was_interrupted()
     }
 
     pub fn has_ended(&mut self) -> bool {

@@ -136,7 +136,7 @@ pub fn fired_triggers(
     Ok(found.map(|(_, triggers)| refusals::fires_triggers(database, table, &triggers)))
 }
 
-/// The triggers that an `INSERT` or a `REPLACE` fires, by table: of one of them, or of all. Empty if
+/// The triggers that an `INSERT` or a `REPLACE` fires, by table: of one of them, or of all. None if
 /// there is no such database.
 fn fired(
     conn: &mut Connection,

@@ -464,8 +464,8 @@ fn a_block_of_statements_runs_and_a_value_that_does_not_fit_is_refused() {
     }
 }
 
-/// What `INSERT IGNORE` leaves out or changes ends a load without proof, also where other warnings of
-/// the table mean nothing: index 0 of an ENUM, and what the server computes.
+/// What `INSERT IGNORE` leaves out or changes ends a load without proof, also where other warnings
+/// of the table mean nothing: index 0 of an ENUM, and what the server computes.
 #[test]
 fn what_insert_ignore_leaves_out_or_changes_is_no_proof() {
     const CASES: &[(&str, i32, &str)] = &[

@@ -43,7 +43,7 @@ pub enum Domain {
     Text,
     /// Member names of an `ENUM` or `SET`.
     Names,
-    /// The same, with an empty member; see [`LiteralColumn::by_number`].
+    /// Those of an `ENUM` with an empty member; see [`LiteralColumn::by_number`].
     Numbered,
     /// `UUID` of MariaDB.
     Uuid,
@@ -134,9 +134,14 @@ impl LiteralColumn {
     }
 
     /// Its values are written as numbers, and compared so that index 0 differs from an empty
-    /// member: as one byte 0, or a byte 1 and the name.
+    /// member: those of an `ENUM` as one byte 0, or a byte 1 and the name. Those of a `SET` are
+    /// compared as numbers, because its text does not show an empty member.
     pub fn by_number(&mut self) {
-        self.domain = Domain::Numbered;
+        if self.is_set {
+            (self.domain, self.kind) = (Domain::Integer, CellKind::Integer);
+        } else {
+            self.domain = Domain::Numbered;
+        }
         self.convert_to = None;
     }
 

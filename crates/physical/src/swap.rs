@@ -1,4 +1,20 @@
 //! Puts a prepared folder in the place of a data directory. What was there is kept beside it.
+//!
+//! What a killed run leaves, and what the next one does with it. `D` is the data directory, `B` the
+//! folder in which the new files are made ([`Place::building`]), and the step is that of `B`'s
+//! state file.
+//!
+//! | Killed | `D` holds | `B` holds | The next run |
+//! |---|---|---|---|
+//! | in `Fetching`, `Preparing`, `Prepared` | the old files | the new ones, or a part | [`Building::begin`] resumes |
+//! | after the exchange | the new files, with the state file | the old ones | [`Place::is_filled`], then [`Place::tidy`] |
+//! | between the two renames where a file system cannot exchange | nothing: it is in [`between`] | the new files | [`Place::fill`] renames, and `tidy` finds the old ones |
+//! | mount point, in `Clearing` | some of the old files; the others are in [`Place::aside`] | the new files | `fill` moves the others, too |
+//! | mount point, in `Filling` | some of the new files | the others | `fill` moves the others |
+//! | mount point, after `B` was removed | the new files | nothing | there is nothing left to do |
+//!
+//! A mount point, and the directory of a server that waits for its files, cannot be renamed: there
+//! `B` and what is kept are inside `D`, and the files move one by one.
 
 use std::ffi::OsString;
 use std::fs;

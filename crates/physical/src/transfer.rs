@@ -8,6 +8,18 @@
 //! Both ends know a secret for this one transfer, which they received by another way (ssh, or the
 //! cluster itself). Nobody else can read or change what is sent, or send anything. Blocks that the
 //! receiver has in older files at the same place are not sent.
+//!
+//! The dialogue on each connection, by its [`frame::Frame`]s:
+//!
+//! 1. sender: `Hello`, with the number of this connection. Only the first one asks what is known.
+//! 2. receiver: `Has`; the sender repeats what the receiver has not handled. If it was asked, any
+//!    number of `Known` follow, and `AllKnown`.
+//! 3. sender: any number of `Block` and `Same`, then `End`.
+//! 4. sender, on connection 0 once all have ended: `List` in pieces, then `Finish`, which is
+//!    handled when everything is on the receiver's disk.
+//!
+//! The receiver says `Has` whenever it has handled a frame. Either end may say `Alive` at any time,
+//! and `Failed` instead of its next frame; nothing follows that.
 
 mod channel;
 mod frame;

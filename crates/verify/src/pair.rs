@@ -353,6 +353,7 @@ impl How {
         let select = match (&other.convert_to, other.domain) {
             (Some(charset), _) => Select::InCharset(charset.clone(), other.own_charset.clone()),
             (None, Domain::Numbered) => Select::Member,
+            (None, Domain::Integer) if !other.members.is_empty() => Select::Number,
             (None, Domain::Names) => Select::Name,
             (None, _) => Select::Plain,
         };

@@ -1,5 +1,16 @@
 //! Copies a `MySQL` server by its own clone protocol: over connections alone, with no tool on its
 //! machine.
+//!
+//! | Connection | Says | For | Here |
+//! |---|---|---|---|
+//! | master | INIT, or REINIT after a loss | the copy begins, or goes on from what has arrived | `session`: `share`, `agree` |
+//! | workers | ATTACH, then EXECUTE | chunks of each stage | `session`: `take_part` |
+//! | master | EXECUTE | chunks, what files there are, and the end of each stage | `session`: `lead`, `receive` |
+//! | second | ACK | a stage has arrived over all connections (`arrivals`: `complete_stage`), or the copy is abandoned | `session`: `lead`, `attempt` |
+//! | all | EXIT | everything has arrived | `session`: `share`, `take_part` |
+//!
+//! What arrives goes through a `task` of its connection, which makes blocks of it; `arrivals` holds
+//! what all of them know: stages, files, chunks that are incomplete.
 
 mod arrivals;
 pub mod changes;

@@ -1,6 +1,14 @@
 //! Reads logs from the position of a backup up to the end of the replay, before anything is
-//! replayed: whether they begin early enough, have no gap, reach far enough, and belong to that
-//! server.
+//! replayed. One pass answers four questions:
+//!
+//! - *Do they begin early enough?* The file of the backup is there, and a transaction begins or
+//!   ends at the backup's byte (`Survey::event`, where `has_begun` becomes true).
+//! - *Is there a gap?* The numbers of files follow each other (`Survey::read`), each announces the
+//!   next one (`unended`), and the GTIDs that a file begins with are those read before it
+//!   (`knows_seen`).
+//! - *Do they reach far enough?* `stop` is found, or what was asked allows the end
+//!   (`Survey::is_all_enough`, `is_reached`).
+//! - *Are they of that server?* The caller compares [`Stretch::before`] with the backup's GTIDs.
 
 use refloat_run::{Cancel, Refusal};
 

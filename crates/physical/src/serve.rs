@@ -28,7 +28,7 @@ pub struct SendRequest {
     tool: Option<PathBuf>,
     parallel: usize,
     max_rate: Option<u64>,
-    /// Copy more slowly while the server has much else to do. Off where a request does not say it.
+    /// Copy more slowly while the server has much else to do.
     gentle: bool,
     /// `HOST:PORT` where the receiver listens.
     address: String,

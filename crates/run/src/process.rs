@@ -15,7 +15,7 @@ pub struct Owner {
     /// Name of the host, which [`Owner::alive`] compares.
     pub host: String,
     /// Id of the machine (`/etc/machine-id`), because two machines may have the same name. `None`
-    /// where there is none, as in many containers, and for runs of versions that did not record it.
+    /// where there is none, as in many containers.
     pub machine: Option<String>,
 }
 

@@ -51,7 +51,7 @@ pub fn connections(
             "the account may have {limit} connections at a time, and this load needs {needed}"
         ),
         hint: format!(
-            "{fewer}load with another account, or ALTER USER … WITH MAX_USER_CONNECTIONS 0."
+            "{fewer}load with another account, or ALTER USER … WITH MAX_USER_CONNECTIONS {needed}."
         ),
     }))
 }

@@ -577,7 +577,7 @@ pub fn wire_hints(error: &refloat_wire::Error) -> Vec<String> {
             && message.contains("max_user_connections") =>
         {
             "The account may have only so many connections at a time: fewer --threads need fewer, \
-            another account may have more, ALTER USER … WITH MAX_USER_CONNECTIONS 0 allows any number."
+            another account may have more, and ALTER USER … WITH MAX_USER_CONNECTIONS 100 allows more."
         }
         _ if error.is_access_denied() => "Ask for the missing privilege, or use another account.",
         _ if error.is_disk_full() => "The server's disk is full: make room, then load again.",

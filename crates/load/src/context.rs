@@ -29,7 +29,7 @@ const WARNINGS_FETCHED: usize = 20;
 /// Warnings about the notation of a value, not about the value: `ER_WARN_DEPRECATED_SYNTAX`,
 /// `ER_DEPRECATED_UTF8_ALIAS`, `ER_DEPRECATED_NATIONAL`, `ER_WARN_DEPRECATED_DATETIME_DELIMITER`,
 /// `ER_WARN_DEPRECATED_SUPERFLUOUS_DELIMITER`; and MySQL's about engines that are combined in a
-/// transaction, such as a MyISAM table and a mark.
+/// transaction, such as a `MyISAM` table and a mark.
 pub const DEPRECATED: &[u16] = &[1287, 3719, 3720, 4095, 4096, 6414];
 /// `ER_INVALID_CHARACTER_STRING`: MySQL's warning about a literal whose bytes are not valid text.
 /// In a strict session a text column refuses such a literal with an error; a binary column stores

@@ -329,8 +329,7 @@ impl Maker {
         let kinds = kinds.into_iter().enumerate();
         kinds
             .map(|(number, (kind, definition))| {
-                // The others of a statement that names some are NULL.
-                let nullable = self.every_type || self.rng.chance(70);
+                let nullable = self.rng.chance(70);
                 Column {
                     name: format!("f{number}"),
                     kind,
@@ -399,7 +398,10 @@ impl Maker {
         let (ignore, replace) = (form == 1, form == 2);
         let rows = self.rng.within(1, 6);
         let filled: Vec<&Column> = if self.some {
-            columns.iter().filter(|_| self.rng.chance(15)).collect()
+            // With form 3, those without a default are left out, too.
+            let needed = |one: &Column| form != 3 && !one.nullable && one.kind != Kind::Generated;
+            let mut chosen = |one: &&Column| self.rng.chance(15) || needed(one);
+            columns.iter().filter(|one| chosen(one)).collect()
         } else if form == 3 {
             // Columns without a default may be left out too: the session decides what happens then.
             columns.iter().filter(|_| self.rng.chance(60)).collect()

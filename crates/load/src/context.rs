@@ -30,7 +30,7 @@ const WARNINGS_FETCHED: usize = 20;
 /// `ER_DEPRECATED_UTF8_ALIAS`, `ER_DEPRECATED_NATIONAL`, `ER_WARN_DEPRECATED_DATETIME_DELIMITER`,
 /// `ER_WARN_DEPRECATED_SUPERFLUOUS_DELIMITER`; and MySQL's about engines that are combined in a
 /// transaction, such as a `MyISAM` table and a mark.
-pub const DEPRECATED: &[u16] = &[1287, 3719, 3720, 4095, 4096, 6414];
+pub const NOT_ABOUT_VALUES: &[u16] = &[1287, 3719, 3720, 4095, 4096, 6414];
 /// `ER_INVALID_CHARACTER_STRING`: MySQL's warning about a literal whose bytes are not valid text.
 /// In a strict session a text column refuses such a literal with an error; a binary column stores
 /// it unchanged. Dump tools before 5.7 do not write `_binary` before binary literals. The server
@@ -302,7 +302,7 @@ impl Context {
         // Deprecated notation says nothing about a row: MySQL warns about each value that names an
         // old character set.
         let bytes = table.takes_bytes_only_as_given();
-        let expected = |code| DEPRECATED.contains(&code) || (code == NO_TEXT && bytes);
+        let expected = |code| NOT_ABOUT_VALUES.contains(&code) || (code == NO_TEXT && bytes);
         let mut warnings = conn.warnings()?;
         let all = warnings.len();
         let of_computed = table.remove_notes_about_computed(&mut warnings);

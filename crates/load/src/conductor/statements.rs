@@ -12,7 +12,7 @@ use super::name::TableKey;
 use super::place::Place;
 use super::registry::Touch;
 use crate::choice::table_of_index;
-use crate::context::{Context, DEPRECATED};
+use crate::context::{Context, NOT_ABOUT_VALUES};
 use crate::error::LoadError;
 use crate::options::ExistingPolicy;
 use crate::outcome::{LoadWarning, StatementFailure};
@@ -26,7 +26,7 @@ const NO_DEFAULT: u16 = 1364;
 /// modes; objects that a `DROP … IF EXISTS` did not find (or found only by name, 1932) or that a
 /// `CREATE … IF NOT EXISTS` found; a spatial index that queries will not use; an account created
 /// when programs that run as it exist already; a name for a primary key (1280); words for an old
-/// character set (3720, `NVARCHAR`, is in `DEPRECATED`); a table rebuilt for a full-text index
+/// character set (3720, `NVARCHAR`, is in `NOT_ABOUT_VALUES`); a table rebuilt for a full-text index
 /// (124).
 const HARMLESS_WARNINGS: &[u16] = &[
     124, 1007, 1008, 1050, 1051, 1105, 1280, 1305, 1360, 1681, 1831, 1932, 3090, 3135, 3674, 3778,
@@ -476,7 +476,7 @@ pub(super) fn judge_definition(
     let codes = warnings.iter().map(|warning| warning.code).collect();
     for warning in warnings {
         let harmless =
-            HARMLESS_WARNINGS.contains(&warning.code) || DEPRECATED.contains(&warning.code);
+            HARMLESS_WARNINGS.contains(&warning.code) || NOT_ABOUT_VALUES.contains(&warning.code);
         if warning.level == "Note" || harmless || expected.contains(&warning.code) {
             continue;
         }

@@ -15,7 +15,7 @@ use refloat_wire::{Error, RetryStatus};
 
 use super::{Attempt, Link, Written};
 use crate::chunk::Chunk;
-use crate::context::DEPRECATED;
+use crate::context::NOT_ABOUT_VALUES;
 
 /// The temporary table; no table of a dump can have this name.
 const JUDGE: &str = "refloat_judge_of_rows";
@@ -124,7 +124,7 @@ impl Link {
                     && warnings.len() == usize::from(ok.warnings)
                     && warnings
                         .iter()
-                        .all(|warning| DEPRECATED.contains(&warning.code))
+                        .all(|warning| NOT_ABOUT_VALUES.contains(&warning.code))
             }),
             Ok(None) => Ok(false),
             Err(error) => Err(error),

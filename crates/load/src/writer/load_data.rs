@@ -16,7 +16,7 @@ use refloat_wire::{Connection, Vendor};
 use super::text::TextWriter;
 use super::{Attempt, ChunkWriter, Link, Written};
 use crate::chunk::Chunk;
-use crate::context::DEPRECATED;
+use crate::context::NOT_ABOUT_VALUES;
 use crate::encode::tsv::{TsvSend, TsvSink};
 use crate::encode::{Encoder, FlushError, Stop};
 use crate::form::Form;
@@ -123,7 +123,7 @@ fn are_about_notation(
 ) -> Result<bool, refloat_wire::Error> {
     let mut found = conn.warnings()?;
     let all = found.len() as u64;
-    found.retain(|one| !DEPRECATED.contains(&one.code));
+    found.retain(|one| !NOT_ABOUT_VALUES.contains(&one.code));
     let of_computed = table.remove_notes_about_computed(&mut found);
     if of_computed && all < warnings {
         // Statements of text can be kept short enough.

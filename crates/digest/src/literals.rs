@@ -11,6 +11,7 @@ use std::str::FromStr;
 use refloat_schema::columns::Column;
 use refloat_schema::members::members;
 use refloat_source::delimited::{Decode, Delimited};
+use refloat_source::tuples::introducer;
 use refloat_sqltext::{
     CharsetFamily, LexMode, RowVisitor, StrLit, TokenKind, VisitError, tokens, visit_rows,
 };
@@ -499,15 +500,8 @@ fn of_utf8mb4(text: &[u8], mode: LexMode) -> Option<StrLit<'_>> {
 fn introduced<'a>(text: &'a [u8], charset: &str) -> Option<&'a [u8]> {
     let (word, literal) = text.split_at(memchr::memchr(b' ', text)?);
     let word = word.strip_prefix(b"_")?;
-    // The names of these two are deprecated.
-    let charset = match charset {
-        "utf8" | "utf8mb3" => "utf8mb4",
-        "ucs2" => "utf16",
-        other => other,
-    };
-    literal
-        .strip_prefix(b" 0x")
-        .filter(|_| word == charset.as_bytes())
+    let is_own = word == introducer(charset).as_bytes();
+    literal.strip_prefix(b" 0x").filter(|_| is_own)
 }
 
 fn unknown(column: &LiteralColumn, value: &str) -> String {
@@ -732,6 +726,19 @@ mod tests {
         }
         let unlike = values("(_latin1 0xE9)", of("latin2")).unwrap_err();
         assert!(unlike.contains("is not known"), "{unlike}");
+    }
+
+    #[test]
+    fn index_0_differs_from_an_empty_member() {
+        let cell = |text: &str| {
+            let column = Column::new("c", "enum('','a')", Some("utf8mb4".to_owned()));
+            let mut column = LiteralColumn::of(&column, "utf8mb4").unwrap();
+            column.by_number();
+            values(text, column).unwrap().remove(0).unwrap()
+        };
+        assert_eq!(cell("(0)"), b"\0");
+        assert_eq!(cell("(1)"), b"\x01");
+        assert_eq!(cell("(2)"), b"\x01a");
     }
 
     #[test]

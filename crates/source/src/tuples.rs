@@ -102,15 +102,9 @@ impl RowVisitor for Tuples<'_> {
                     let family = CharsetFamily::from_charset_name(self.rows.charset.as_bytes());
                     (family != CharsetFamily::Plain).then_some(self.rows.charset.as_str())
                 };
-                // MySQL warns about these names. The replacement can represent the same characters.
-                let named = named.map(|name| match name {
-                    "utf8" | "utf8mb3" => "utf8mb4",
-                    "ucs2" => "utf16",
-                    other => other,
-                });
                 match named {
                     Some(charset) => {
-                        let _ = write!(self.out, "_{charset} ");
+                        let _ = write!(self.out, "_{} ", introducer(charset));
                         self.hex(bytes);
                     }
                     None => self.quoted(bytes),
@@ -123,10 +117,9 @@ impl RowVisitor for Tuples<'_> {
                 let wide = column
                     .and_then(|column| column.charset.as_deref())
                     .filter(|charset| self.rows.charset == "binary" && NOT_ASCII.contains(charset));
-                let wide = wide.map(|name| if name == "ucs2" { "utf16" } else { name });
                 match wide {
                     Some(charset) => {
-                        let _ = write!(self.out, "_{charset} ");
+                        let _ = write!(self.out, "_{} ", introducer(charset));
                         self.hex(bytes);
                     }
                     None => self.quoted(bytes),
@@ -142,6 +135,16 @@ impl RowVisitor for Tuples<'_> {
         }
         self.out.push(b')');
         Ok(())
+    }
+}
+
+/// The name by which an introducer calls a character set. MySQL warns about the old names; the new
+/// one has the same characters at the same bytes.
+pub fn introducer(charset: &str) -> &str {
+    match charset {
+        "utf8" | "utf8mb3" => "utf8mb4",
+        "ucs2" => "utf16",
+        other => other,
     }
 }
 

@@ -30,7 +30,7 @@ pub use mode::{CharsetFamily, LexMode};
 pub use modes::{Modes, SqlMode};
 pub use scanner::{
     ClientCommand, CommentKind, DUMP_COMPLETED, InsertHeader, InsertVerb, Item, ItemKind,
-    RowsPiece, ScanError, ScanOptions, Scanner, Step, is_dump_header,
+    REFLOAT_DUMP, RowsPiece, ScanError, ScanOptions, Scanner, Step, is_dump_header,
 };
 pub use set::{SetAssignment, SetScope, parse_set};
 pub use token::{ONLY_MYSQL, Token, TokenKind, Tokens, tokens};

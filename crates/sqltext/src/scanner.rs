@@ -26,7 +26,7 @@ use places::count_lines;
 pub use error::ScanError;
 pub use item::{
     ClientCommand, CommentKind, DUMP_COMPLETED, InsertHeader, InsertVerb, Item, ItemKind,
-    RowsPiece, Step, is_dump_header,
+    REFLOAT_DUMP, RowsPiece, Step, is_dump_header,
 };
 
 /// Limits of a [`Scanner`].

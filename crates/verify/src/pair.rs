@@ -78,6 +78,13 @@ struct SideColumn<'a> {
     other: Option<&'a LiteralColumn>,
 }
 
+impl SideColumn<'_> {
+    /// Whether an SQL dump has its members by number.
+    fn is_numbered(&self) -> bool {
+        self.other.is_some_and(|of| of.domain == Domain::Numbered)
+    }
+}
+
 fn columns<'a>(table: &TableOf<'a>, generated: bool) -> Vec<SideColumn<'a>> {
     match table {
         TableOf::Server(table) => {
@@ -197,6 +204,15 @@ impl Pair {
                 ));
                 continue;
             };
+            if one.is_numbered() != other.is_numbered()
+                && [one, other].iter().all(|side| side.column.is_none())
+            {
+                untold.push(format!(
+                    "column {} of table {label}: one dump has its members by number",
+                    one.name
+                ));
+                continue;
+            }
             let how = How::new([one, other], across, vendors);
             if let Some(note) = &how.note {
                 notes.push(format!("column {} of table {label}: {note}", one.name));

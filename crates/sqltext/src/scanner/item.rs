@@ -132,9 +132,12 @@ pub struct RowsPiece {
     pub last: bool,
 }
 
+/// How the first line of an SQL dump of this program begins.
+pub const REFLOAT_DUMP: &[u8] = b"-- refloat dump ";
+
 /// Whether a text begins with the first line of a dump made by mysqldump, mariadb-dump or
 /// `refloat dump --format sql`.
 pub fn is_dump_header(text: &[u8]) -> bool {
-    let heads: [&[u8]; 3] = [b"-- MySQL dump ", b"-- MariaDB dump ", b"-- refloat dump "];
+    let heads: [&[u8]; 3] = [b"-- MySQL dump ", b"-- MariaDB dump ", REFLOAT_DUMP];
     heads.iter().any(|head| text.starts_with(head))
 }

@@ -12,7 +12,7 @@ use refloat_source::delimited::DelimitedFile;
 use refloat_source::items::{Items, ItemsError, Runs};
 use refloat_source::layout::{Layout, RowForm, Segment, TableRows};
 use refloat_source::script::CUT;
-use refloat_sqltext::{InsertHeader, Item, ItemKind, StatementKind};
+use refloat_sqltext::{InsertHeader, Item, ItemKind, REFLOAT_DUMP, StatementKind};
 use refloat_store::Input;
 
 use super::session::Session;
@@ -254,7 +254,7 @@ fn sql(
                 walker.statement(place, &item, kind, text)?
             }
             ItemKind::Comment(_) => {
-                if text.starts_with(b"-- refloat dump ") {
+                if item.line == 1 && text.starts_with(REFLOAT_DUMP) {
                     place.session.keep_charsets();
                 }
                 walker.comment(text);

@@ -78,10 +78,37 @@ struct SideColumn<'a> {
     other: Option<&'a LiteralColumn>,
 }
 
+/// The columns of one side that the other does not have.
+fn only_in<'s, 'a>(
+    of: &'s [SideColumn<'a>],
+    other: &'s [SideColumn<'a>],
+) -> impl Iterator<Item = &'s SideColumn<'a>> {
+    let is_of = |one: &SideColumn<'_>| other.iter().any(|other| other.has_name(one));
+    of.iter().filter(move |one| !is_of(one))
+}
+
 impl SideColumn<'_> {
+    fn has_name(&self, other: &SideColumn<'_>) -> bool {
+        self.name.eq_ignore_ascii_case(other.name)
+    }
+
     /// Whether an SQL dump has its members by number.
     fn is_numbered(&self) -> bool {
         self.other.is_some_and(|of| of.domain == Domain::Numbered)
+    }
+
+    /// The column of the second side that it is compared with, or why there is none.
+    fn in_other<'s, 'b>(
+        &self,
+        second: &'s [SideColumn<'b>],
+    ) -> Result<&'s SideColumn<'b>, &'static str> {
+        let other = second.iter().find(|other| other.has_name(self));
+        let other = other.ok_or("only the first has it")?;
+        let dumps = self.column.is_none() && other.column.is_none();
+        if dumps && self.is_numbered() != other.is_numbered() {
+            return Err("one dump has its members by number");
+        }
+        Ok(other)
     }
 }
 
@@ -194,25 +221,13 @@ impl Pair {
         let mut selects: [Vec<Column>; 2] = [Vec::new(), Vec::new()];
         let mut places: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
         for one in &of_a {
-            let Some(other) = of_b
-                .iter()
-                .find(|other| other.name.eq_ignore_ascii_case(one.name))
-            else {
-                untold.push(format!(
-                    "column {} of table {label}: only the first has it",
-                    one.name
-                ));
-                continue;
+            let other = match one.in_other(&of_b) {
+                Ok(other) => other,
+                Err(why) => {
+                    untold.push(format!("column {} of table {label}: {why}", one.name));
+                    continue;
+                }
             };
-            if one.is_numbered() != other.is_numbered()
-                && [one, other].iter().all(|side| side.column.is_none())
-            {
-                untold.push(format!(
-                    "column {} of table {label}: one dump has its members by number",
-                    one.name
-                ));
-                continue;
-            }
             let how = How::new([one, other], across, vendors);
             if let Some(note) = &how.note {
                 notes.push(format!("column {} of table {label}: {note}", one.name));
@@ -236,21 +251,16 @@ impl Pair {
                 kind,
             });
         }
-        for other in &of_b {
-            if !of_a
-                .iter()
-                .any(|one| one.name.eq_ignore_ascii_case(other.name))
-            {
-                let words = format!(
-                    "column {} of table {label}: only the second has it",
-                    other.name
-                );
-                // Its server has made up the times of rows that were loaded without them.
-                let made_up = relation == Relation::MadeOfFirst
-                    && other.column.is_some_and(|column| column.period);
-                let list = if made_up { &mut left_out } else { &mut untold };
-                list.push(words);
-            }
+        for other in only_in(&of_b, &of_a) {
+            let words = format!(
+                "column {} of table {label}: only the second has it",
+                other.name
+            );
+            // Its server has made up the times of rows that were loaded without them.
+            let made_up = relation == Relation::MadeOfFirst
+                && other.column.is_some_and(|column| column.period);
+            let list = if made_up { &mut left_out } else { &mut untold };
+            list.push(words);
         }
         let [select_a, select_b] = selects;
         let [places_a, places_b] = places;

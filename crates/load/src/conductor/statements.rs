@@ -26,8 +26,8 @@ const NO_DEFAULT: u16 = 1364;
 /// modes; objects that a `DROP … IF EXISTS` did not find (or found only by name, 1932) or that a
 /// `CREATE … IF NOT EXISTS` found; a spatial index that queries will not use; an account created
 /// when programs that run as it exist already; a name for a primary key (1280); words for an old
-/// character set (3720, `NVARCHAR`, is in `NOT_ABOUT_VALUES`); a table rebuilt for a full-text index
-/// (124).
+/// character set (3720, `NVARCHAR`, is in [`NOT_ABOUT_VALUES`]); a table rebuilt for a full-text
+/// index (124).
 const HARMLESS_WARNINGS: &[u16] = &[
     124, 1007, 1008, 1050, 1051, 1105, 1280, 1305, 1360, 1681, 1831, 1932, 3090, 3135, 3674, 3778,
     4005, 4079, 4092, 6016,

@@ -22,7 +22,7 @@ use super::marks::{self, Marks};
 use super::options::{IndexMode, LoadOptions, OnError, WritePath};
 use super::outcome::{LoadWarning, StatementFailure};
 use super::table::Table;
-use super::writer::{Written, gives_warnings};
+use super::writer::Written;
 
 /// Warnings reported per statement.
 const WARNINGS_FETCHED: usize = 20;
@@ -276,10 +276,9 @@ impl Context {
             // This mode acts in the parser: an empty field of a file stays empty, and MariaDB takes
             // any empty parameter for NULL, even that of x''.
             || session.has_mode("EMPTY_STRING_IS_NULL")
-            // The warnings of this verb are judged by the text of the rows.
-            || (chunk.header.verb == InsertVerb::InsertIgnore
-                && !chunk.table.is_transactional()
-                && chunk.table.layout().is_some_and(|layout| gives_warnings(&layout)));
+            // What a faster path has written could not be taken back.
+            || (chunk.table.is_judged_by_text(chunk.header.verb)
+                && !chunk.table.is_transactional());
         if as_text {
             WritePath::Insert
         } else {
@@ -325,7 +324,7 @@ impl Context {
     /// Records warnings about the rows of a table, except those for which its verb is there.
     pub fn warn_of(&self, table: &Table, verb: InsertVerb, mut warnings: Vec<Warning>) {
         if verb == InsertVerb::InsertIgnore {
-            warnings.retain(|one| one.code != DUPLICATE_ENTRY);
+            remove_duplicates(&mut warnings);
         }
         for warning in warnings.into_iter().take(WARNINGS_FETCHED) {
             self.warn(LoadWarning {
@@ -532,6 +531,14 @@ impl Context {
     fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Removes the warnings of an `INSERT IGNORE` about rows that a unique key has already, and returns
+/// how many there were.
+pub fn remove_duplicates(warnings: &mut Vec<Warning>) -> u64 {
+    let all = warnings.len();
+    warnings.retain(|one| one.code != DUPLICATE_ENTRY);
+    (all - warnings.len()) as u64
 }
 
 fn add_micros(counter: &AtomicU64, since: Instant) {

@@ -20,7 +20,7 @@ use super::own_tables;
 use super::resume::{Begun, Earlier};
 use crate::refusals;
 
-pub use contents::{fired_triggers, not_appended};
+pub use contents::{not_appended, triggers_of};
 pub use wishes::left_out;
 
 /// The findings of preflight.
@@ -170,7 +170,7 @@ pub fn judge_server(
         refusals.extend(not_empty.map_err(server)?);
         let not_added_to = contents::not_added_to(options, conn, outline, earlier);
         refusals.extend(not_added_to.map_err(server)?);
-        let fired = contents::fires_triggers(options, conn, outline, earlier, folds);
+        let fired = contents::fire_triggers(options, conn, outline, earlier, folds);
         refusals.extend(fired.map_err(server)?);
     }
     refusals.extend(wishes::binlog(options, facts));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use refloat_run::progress::TableProgress;
 use refloat_schema::columns::{Column, ColumnClass, Layout};
-use refloat_sqltext::quote_ident;
+use refloat_sqltext::{InsertVerb, quote_ident};
 use refloat_wire::Warning;
 
 use super::deferral::Deferral;
@@ -360,6 +360,12 @@ impl Table {
     /// Has its rows go as the dump's own text from now on.
     pub fn make_plain(&self) {
         self.plain.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether warnings about rows that were inserted by this verb can only be judged beside the
+    /// text of the rows. In a strict session, `INSERT IGNORE` warns of what others are refused for.
+    pub fn is_judged_by_text(&self, verb: InsertVerb) -> bool {
+        verb == InsertVerb::InsertIgnore && self.layout().is_some_and(|layout| layout.may_warn())
     }
 
     /// Number of columns that the server computes.

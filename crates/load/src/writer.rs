@@ -9,12 +9,12 @@ mod attempt;
 mod bulk;
 mod computed;
 mod empty_enum;
+mod ignored;
 mod load_data;
 mod text;
 
 pub use attempt::{Attempt, Written};
 pub use bulk::{BulkWriter, PACKET_TARGET};
-pub use empty_enum::gives_warnings;
 pub use load_data::LoadDataWriter;
 pub use text::TextWriter;
 

@@ -210,6 +210,12 @@ impl Layout {
         self.columns.iter().any(|column| column.generated)
     }
 
+    /// Whether a server may warn of rows that it stores exactly: of index 0 of an `ENUM`, or of
+    /// what it computes.
+    pub fn may_warn(&self) -> bool {
+        self.computes() || self.columns.iter().any(Column::is_enum)
+    }
+
     /// The columns that a row of an `INSERT` fills, in order: those it lists, or all visible ones.
     ///
     /// `None` if the list names a column that the table does not have; the server's own error

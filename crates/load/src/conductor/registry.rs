@@ -142,7 +142,7 @@ impl Conductor<'_> {
             }
             rows_before = self.catalog.count(&quoted)?;
         }
-        let fired = preflight::fired_triggers(&mut self.catalog.conn, &key.0, &key.1);
+        let fired = preflight::triggers_of(&mut self.catalog.conn, &key.0, &key.1);
         let fired = fired.map_err(|error| {
             LoadError::server(
                 format!("listing the triggers of table {}.{}", key.0, key.1),

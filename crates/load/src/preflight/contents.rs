@@ -33,14 +33,11 @@ pub fn not_empty(
         .as_ref()
         .map(Begun::databases)
         .unwrap_or_default();
-    let same = |one: &str, other: &str| {
-        one == other || folds && one.to_lowercase() == other.to_lowercase()
-    };
     for (database, content) in outline.by_database(options) {
         if !content.defines
             || is_system_database(database)
             || is_elsewhere(options, database)
-            || ours.iter().any(|one| same(one, database))
+            || ours.iter().any(|one| same(one, database, folds))
         {
             continue;
         }
@@ -93,9 +90,14 @@ pub fn not_added_to(
     Ok(refusals)
 }
 
+/// Whether a server takes two names for the same one; one that folds them ignores their case.
+fn same(one: &str, other: &str, folds: bool) -> bool {
+    one == other || folds && one.to_lowercase() == other.to_lowercase()
+}
+
 /// Refuses rows that would fire triggers which are there before the load, if the dump leaves their
 /// tables as they are. Others are examined before their first rows.
-pub fn fires_triggers(
+pub fn fire_triggers(
     options: &LoadOptions,
     conn: &mut Connection,
     outline: &Outline,
@@ -113,11 +115,9 @@ pub fn fires_triggers(
         if !stay || is_system_database(database) || is_elsewhere(options, database) {
             continue;
         }
-        for (table, triggers) in fired(conn, database, None)? {
-            let same = |name: &String| {
-                *name == table || folds && name.to_lowercase() == table.to_lowercase()
-            };
-            if content.filled.iter().any(same) {
+        for (table, triggers) in list_triggers(conn, database, None)? {
+            let filled = content.filled.iter().any(|name| same(name, &table, folds));
+            if filled {
                 refusals.push(refusals::fires_triggers(database, &table, &triggers));
             }
         }
@@ -127,18 +127,18 @@ pub fn fires_triggers(
 
 /// Refuses a table with triggers that its rows would fire: what these would do is already in the
 /// dump, or never happened.
-pub fn fired_triggers(
+pub fn triggers_of(
     conn: &mut Connection,
     database: &str,
     table: &str,
 ) -> Result<Option<Refusal>, refloat_wire::Error> {
-    let found = fired(conn, database, Some(table))?.pop_first();
+    let found = list_triggers(conn, database, Some(table))?.pop_first();
     Ok(found.map(|(_, triggers)| refusals::fires_triggers(database, table, &triggers)))
 }
 
-/// The triggers that an `INSERT` or a `REPLACE` fires, by table: of one of them, or of all. None if
-/// there is no such database.
-fn fired(
+/// The triggers that an `INSERT` or a `REPLACE` fires, by table: of one of them, or of all. Of a
+/// database that is not there, or that the account does not see, none.
+fn list_triggers(
     conn: &mut Connection,
     database: &str,
     table: Option<&str>,

@@ -11,7 +11,7 @@ use refloat_sqltext::{InsertHeader, InsertVerb, VisitError, quote_ident};
 use refloat_wire::{BulkPacket, BulkType, Connection, Error, Statement};
 
 use super::text::TextWriter;
-use super::{Attempt, ChunkWriter, Link, Written, gives_warnings};
+use super::{Attempt, ChunkWriter, Link, Written};
 use crate::chunk::{Chunk, Piece};
 use crate::context::Context;
 use crate::encode::bulk::{BulkSend, BulkSink, bulk_type};
@@ -102,26 +102,15 @@ impl Sender<'_> {
         let ok = self.conn.read_result()?;
         self.ctx.note_server_wait(waiting);
         let warnings = self.ctx.warnings_of(self.conn, self.table, &ok)?;
-        // Those of this verb are judged by the text of the rows.
-        let by_text = self.verb == InsertVerb::InsertIgnore
-            && self
-                .table
-                .layout()
-                .is_some_and(|layout| gives_warnings(&layout));
+        let by_text = self.table.is_judged_by_text(self.verb);
         match warnings {
             Some(warnings) if warnings.is_empty() || !by_text => {
                 self.ctx.warn_of(self.table, self.verb, warnings);
             }
             _ => self.judged = false,
         }
-        match self.verb {
-            InsertVerb::Insert => self.written.rows += ok.affected_rows,
-            InsertVerb::InsertIgnore => {
-                self.written.rows += ok.affected_rows;
-                self.written.ignored += rows.saturating_sub(ok.affected_rows);
-            }
-            InsertVerb::Replace => self.written.rows += rows,
-        }
+        let written = Written::by(self.verb, rows, ok.affected_rows);
+        self.written.add(written);
         Ok(())
     }
 

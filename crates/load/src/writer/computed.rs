@@ -35,7 +35,7 @@ impl Link {
             return Ok(None);
         };
         self.conn.exec("SAVEPOINT refloat_piece")?;
-        let written = refusable(self.insert_computed(chunk, (tuples, rows)))?;
+        let written = refusable(self.insert_computed(chunk, tuples, rows))?;
         // Why rows were ignored is not known here.
         let written = written.filter(|written| written.rows == rows && written.ignored == 0);
         if written.is_none() {
@@ -57,7 +57,7 @@ impl Link {
         let Some(tuples) = self.judged(chunk, (text, rows), &mut converted)? else {
             return self.insert_text(chunk, text, rows);
         };
-        let written = self.insert_computed(chunk, (tuples, rows));
+        let written = self.insert_computed(chunk, tuples, rows);
         self.strict_again(&chunk.session)?;
         Ok(written?)
     }
@@ -137,7 +137,8 @@ impl Link {
     fn insert_computed(
         &mut self,
         chunk: &Chunk,
-        (tuples, rows): (&[u8], u64),
+        tuples: &[u8],
+        rows: u64,
     ) -> Result<Written, Error> {
         self.lenient(&chunk.session)?;
         self.text.clear();

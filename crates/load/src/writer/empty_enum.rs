@@ -9,11 +9,11 @@
 use refloat_schema::columns::{Column, Layout};
 use refloat_schema::members::has_empty_member;
 use refloat_sqltext::{InsertVerb, RowVisitor, StrLit};
-use refloat_wire::codes::DUPLICATE_ENTRY;
 use refloat_wire::{Error, RetryStatus, Warning};
 
 use super::{Attempt, Link, MORE_WARNINGS, WARNINGS_MAX, Written};
 use crate::chunk::{Chunk, Piece};
+use crate::context::remove_duplicates;
 
 /// `WARN_DATA_TRUNCATED`: the server's warning about the value.
 const DATA_TRUNCATED: u16 = 1265;
@@ -90,54 +90,13 @@ pub(super) fn empty_enums(chunk: &Chunk, layout: &Layout, text: &[u8]) -> u64 {
 }
 
 /// Whether the server's warning is about the value of an `ENUM`.
-fn is_of_enum(warning: &Warning, layout: &Layout) -> bool {
+pub(super) fn is_of_enum(warning: &Warning, layout: &Layout) -> bool {
     let mut enums = layout.columns.iter().filter(|column| column.is_enum());
     let named = |column: &Column| warning.message.contains(&format!("'{}'", column.name));
     warning.code == DATA_TRUNCATED && enums.any(named)
 }
 
-/// Whether exact rows of a table may give warnings: about index 0 of an `ENUM`, or about what the
-/// server computes.
-pub fn gives_warnings(layout: &Layout) -> bool {
-    layout.computes() || layout.columns.iter().any(Column::is_enum)
-}
-
 impl Link {
-    /// Removes the warnings of an `INSERT IGNORE` that do not mean a changed value: a server that
-    /// would refuse index 0 of an `ENUM`, or an expression that gives a warning, stores the row and
-    /// warns. `stored` is how many of the rows it has stored.
-    pub(super) fn remove_expected(
-        &mut self,
-        chunk: &Chunk,
-        (tuples, rows): (&[u8], u64),
-        stored: u64,
-        warnings: &mut Vec<Warning>,
-    ) -> Result<(), Error> {
-        let all = warnings.len();
-        warnings.retain(|one| one.code != DUPLICATE_ENTRY);
-        // A row that it leaves out for a constraint, or for want of a partition, is missed.
-        let complete = stored + (all - warnings.len()) as u64 == rows;
-        let layout = chunk.table.layout().filter(|layout| gives_warnings(layout));
-        let judgeable = complete && !warnings.is_empty() && chunk.form.delimited().is_none();
-        let Some(layout) = layout.filter(|_| judgeable) else {
-            return Ok(());
-        };
-        let of_enums = warnings.iter().filter(|one| is_of_enum(one, &layout));
-        if of_enums.count() as u64 == empty_enums(chunk, &layout, tuples) {
-            warnings.retain(|one| !is_of_enum(one, &layout));
-        }
-        if !warnings.is_empty() {
-            let mut converted = Vec::new();
-            if self
-                .judged(chunk, (tuples, rows), &mut converted)?
-                .is_some()
-            {
-                warnings.clear();
-            }
-        }
-        Ok(())
-    }
-
     /// Writes a refused piece under the dump's own mode if only index 0 of an `ENUM` stands in the
     /// way; otherwise returns `None` and writes nothing of the piece.
     pub fn keep_empty_enums(
@@ -200,11 +159,10 @@ impl Link {
         }
         chunk.table.remove_notes_about_computed(&mut warnings);
         let verb = chunk.header.verb;
-        let all = warnings.len();
-        if verb == InsertVerb::InsertIgnore {
-            warnings.retain(|one| one.code != DUPLICATE_ENTRY);
-        }
-        let duplicates = (all - warnings.len()) as u64;
+        let duplicates = match verb {
+            InsertVerb::InsertIgnore => remove_duplicates(&mut warnings),
+            InsertVerb::Insert | InsertVerb::Replace => 0,
+        };
         let other = warnings.iter().find(|one| !is_of_enum(one, layout));
         let written = Written::by(verb, rows, ok.affected_rows);
         Ok(match other {
@@ -226,9 +184,9 @@ impl Link {
     /// expressions that give warnings are looked for beforehand. `None` if there are none.
     pub fn write_untransacted(&mut self, chunk: &Chunk) -> Result<Option<Written>, Attempt> {
         let layout = chunk.table.layout();
-        let Some(layout) = layout.filter(|layout| {
-            chunk.header.verb != InsertVerb::InsertIgnore && gives_warnings(layout)
-        }) else {
+        let Some(layout) = layout
+            .filter(|layout| chunk.header.verb != InsertVerb::InsertIgnore && layout.may_warn())
+        else {
             return Ok(None);
         };
         let mut buffer = std::mem::take(&mut self.buffer);

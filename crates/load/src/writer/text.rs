@@ -136,7 +136,7 @@ impl Link {
         let ok = self.conn.exec(&self.text)?;
         self.ctx.note_server_wait(waiting);
         if computed > 0 {
-            if let Err(failed) = self.judge_computed(chunk, (rows, row_count), &ok) {
+            if let Err(failed) = self.judge_computed(chunk, rows, row_count, &ok) {
                 // They are stored, but not exactly.
                 if undoable {
                     self.conn.exec("ROLLBACK TO SAVEPOINT refloat_rows")?;
@@ -153,7 +153,7 @@ impl Link {
             };
             if verb == InsertVerb::InsertIgnore {
                 let stored = ok.affected_rows;
-                self.remove_expected(chunk, (rows, row_count), stored, &mut warnings)?;
+                self.remove_expected(chunk, rows, row_count, stored, &mut warnings)?;
             }
             self.ctx.warn_of(table, verb, warnings);
         }
@@ -184,7 +184,8 @@ impl Link {
     fn judge_computed(
         &mut self,
         chunk: &Chunk,
-        rows: (&[u8], u64),
+        rows: &[u8],
+        row_count: u64,
         ok: &OkInfo,
     ) -> Result<(), Attempt> {
         if ok.warnings == 0 {
@@ -203,7 +204,7 @@ impl Link {
         let verb = chunk.header.verb;
         if verb == InsertVerb::InsertIgnore {
             if !chunk.table.is_trial() {
-                self.remove_expected(chunk, rows, ok.affected_rows, &mut warnings)?;
+                self.remove_expected(chunk, rows, row_count, ok.affected_rows, &mut warnings)?;
                 self.ctx.warn_of(&chunk.table, verb, warnings);
             }
             return Ok(());

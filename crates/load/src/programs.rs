@@ -7,6 +7,7 @@ use std::fmt;
 use refloat_run::own_tables::is_own_table;
 use refloat_schema::Difference;
 use refloat_sqltext::literal;
+use refloat_wire::codes::UNKNOWN_DATABASE;
 use refloat_wire::{Connection, ResultSet};
 use serde::{Deserialize, Serialize};
 
@@ -235,9 +236,10 @@ impl Contents {
         );
         let result = match conn.query(tables) {
             Ok(result) => result,
-            // ER_BAD_DB_ERROR, and ER_DBACCESS_DENIED_ERROR for an account without any privilege on
-            // it.
-            Err(error) if matches!(error.server_code(), Some(1049 | 1044)) => return Ok(None),
+            // ER_DBACCESS_DENIED_ERROR (1044): the account has no privilege on it.
+            Err(error) if matches!(error.server_code(), Some(UNKNOWN_DATABASE | 1044)) => {
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         };
         let mut found = Self::default();

@@ -1,6 +1,8 @@
 //! Numbers of server errors that several rooms tell apart, by their names in the server's
 //! `errmsg` files. [`crate::Error`] groups others by what they mean.
 
+/// `ER_BAD_DB_ERROR`: there is no such database, perhaps no longer.
+pub const UNKNOWN_DATABASE: u16 = 1049;
 /// `ER_DUP_ENTRY`: a value that a unique key has already; as a warning, a row that `INSERT IGNORE`
 /// leaves out.
 pub const DUPLICATE_ENTRY: u16 = 1062;

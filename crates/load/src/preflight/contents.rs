@@ -7,6 +7,7 @@ use refloat_run::own_tables::is_own_table;
 use refloat_run::settings::{Facts, Grants};
 use refloat_schema::pattern::is_system_database;
 use refloat_sqltext::quote_ident;
+use refloat_wire::codes::UNKNOWN_DATABASE;
 use refloat_wire::{Connection, ResultSet, Vendor};
 
 use crate::options::{ExistingPolicy, LoadOptions, OnError};
@@ -152,7 +153,9 @@ fn list_triggers(
         let _ = write!(sql, " AND `Table` = '{name}'");
     }
     let result = match conn.query(sql) {
-        Err(error) if table.is_none() && matches!(error.server_code(), Some(1049 | 1044)) => {
+        Err(error)
+            if table.is_none() && matches!(error.server_code(), Some(UNKNOWN_DATABASE | 1044)) =>
+        {
             return Ok(BTreeMap::new());
         }
         result => result?,
@@ -303,6 +306,8 @@ pub fn holds_nothing_else(
         match conn.query(format!("SHOW TABLES FROM {}", quote_ident(name))) {
             Ok(result) if only_own(&result, name) => {}
             Ok(_) => return Ok(false),
+            // Somebody has dropped it since it was listed.
+            Err(error) if error.server_code() == Some(UNKNOWN_DATABASE) => {}
             Err(error) if denied(&error) => return Ok(false),
             Err(error) => return Err(error),
         }

@@ -7,10 +7,11 @@
 
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use refloat_sandbox::{Instance, ServerKind};
 use refloat_testkit::servers;
+use refloat_testkit::stop::StopOnDrop;
 
 use crate::support::{
     BOTH, Desk, ask, assert_same_settings, dump, finish, settings, shared, table, wide_table,
@@ -316,6 +317,36 @@ fn an_account_with_too_few_connections_is_refused_before_anything_is_touched() {
         let out = desk.path("out");
         let taken = desk.refloat(["dump", "--from", &url, "--out", out.to_str().unwrap()]);
         finish(taken).exits(1).says("fewer --threads need fewer");
+    }
+}
+
+/// Applications make and drop databases while the load looks whether the server holds any.
+#[test]
+fn databases_that_come_and_go_meanwhile_keep_no_load_from_starting() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let server = servers::start(&refloat_sandbox::StartOptions::new(kind));
+        let file = desk.file("dump.sql", dump(&table("items", 5)));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _stop = StopOnDrop(&stop);
+            for thread in 0..4 {
+                let (server, stop) = (&server, &stop);
+                scope.spawn(move || {
+                    let mut session = servers::connect(server);
+                    while !stop.load(Ordering::Relaxed) {
+                        for what in ["CREATE", "DROP"] {
+                            session
+                                .exec(format!("{what} DATABASE passing{thread}"))
+                                .unwrap();
+                        }
+                    }
+                });
+            }
+            for _ in 0..25 {
+                desk.load(&file, &server, &["--replace"]).exits(0);
+            }
+        });
     }
 }
 

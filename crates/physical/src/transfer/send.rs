@@ -433,10 +433,11 @@ impl Link {
                 .iter()
                 .try_for_each(|frame| self.channel.send(frame));
             match all {
-                Err(ChannelError::Lost(error)) if begun.elapsed() > PATIENCE => {
-                    return Err(ChannelError::Lost(error));
+                Err(ChannelError::Lost(_))
+                    if begun.elapsed() < PATIENCE && !self.shared.cancel.is_cancelled() =>
+                {
+                    self.shared.cancel.sleep(RETRY);
                 }
-                Err(ChannelError::Lost(_)) => {}
                 other => return other,
             }
         }

@@ -18,42 +18,57 @@ use crate::error::PhysicalError;
 use crate::stream::Blocks as _;
 use crate::tool::{Tool, ToolKind};
 
-/// Forwards connections to a receiver, and cuts each one after so many bytes.
-fn cutting(to: String, after: u64) -> (String, Arc<AtomicU64>) {
+/// What a network does to a connection, after so many bytes towards the receiver.
+#[derive(Clone, Copy)]
+enum Harm {
+    Cut(u64),
+    /// A bit of this byte arrives changed, in so many connections.
+    Flip(u64, u64),
+}
+
+/// Forwards connections to a receiver, and harms each one. Counts how often.
+fn harming(to: String, harm: Harm) -> (String, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let cuts = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&cuts);
+    let harmed = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&harmed);
     std::thread::spawn(move || {
         for from in listener.incoming().map_while(Result::ok) {
             let Ok(onward) = TcpStream::connect(&to) else {
                 return;
             };
             let back = (onward.try_clone().unwrap(), from.try_clone().unwrap());
-            std::thread::spawn(move || forward(back.0, back.1, u64::MAX));
-            let cuts = Arc::clone(&counted);
-            std::thread::spawn(move || {
-                if forward(from, onward, after) {
-                    cuts.fetch_add(1, Ordering::Relaxed);
-                }
-            });
+            let unharmed = AtomicU64::new(0);
+            std::thread::spawn(move || forward(back.0, back.1, Harm::Cut(u64::MAX), &unharmed));
+            let harmed = Arc::clone(&counted);
+            std::thread::spawn(move || forward(from, onward, harm, &harmed));
         }
     });
-    (address, cuts)
+    (address, harmed)
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream, after: u64) -> bool {
+fn forward(mut from: TcpStream, mut to: TcpStream, harm: Harm, harmed: &AtomicU64) {
     let (mut bytes, mut sum) = (vec![0; 64 << 10], 0);
-    let mut was_cut = false;
     while let Ok(count @ 1..) = from.read(&mut bytes) {
+        let before = sum;
         sum += count as u64;
-        was_cut = sum > after;
-        if was_cut || to.write_all(&bytes[..count]).is_err() {
+        match harm {
+            Harm::Cut(after) if sum > after => {
+                harmed.fetch_add(1, Ordering::Relaxed);
+                break;
+            }
+            Harm::Flip(at, most)
+                if (before..sum).contains(&at) && harmed.fetch_add(1, Ordering::Relaxed) < most =>
+            {
+                bytes[(at - before) as usize] ^= 4;
+            }
+            Harm::Cut(_) | Harm::Flip(..) => {}
+        }
+        if to.write_all(&bytes[..count]).is_err() {
             break;
         }
     }
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
-    was_cut
 }
 
 fn noise(count: usize, seed: u32) -> Vec<u8> {
@@ -153,7 +168,8 @@ fn files_arrive_whole_however_often_connections_are_lost() {
         let folder = tempfile::tempdir().unwrap();
         let state = tempfile::tempdir().unwrap();
         let receiver = Receiver::bind("127.0.0.1:0", Secret::random()).unwrap();
-        let (address, cuts) = cutting(receiver.address().unwrap().to_string(), after);
+        let address = receiver.address().unwrap().to_string();
+        let (address, cuts) = harming(address, Harm::Cut(after));
         let got = std::thread::scope(|scope| {
             let sender = scope.spawn(|| send(&address, receiver.secret(), &files));
             let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
@@ -165,6 +181,52 @@ fn files_arrive_whole_however_often_connections_are_lost() {
         assert_are(folder.path(), &files);
         let cuts = cuts.load(Ordering::Relaxed);
         assert_eq!(cuts >= 2, after != u64::MAX, "{cuts} cuts");
+    }
+}
+
+// Hazard of streams: a byte that arrives changed
+#[test]
+fn a_byte_that_changes_on_its_way_is_never_written() {
+    let files = files();
+    // In the random number and the first frame of a greeting, in a frame's length, and in blocks.
+    for at in [20, 40, 60, 1_500_000, 5_000_000] {
+        let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let receiver = Receiver::bind("127.0.0.1:0", Secret::random()).unwrap();
+        let address = receiver.address().unwrap().to_string();
+        let (address, flips) = harming(address, Harm::Flip(at, 4));
+        std::thread::scope(|scope| {
+            let sender = scope.spawn(|| send(&address, receiver.secret(), &files));
+            let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
+            let failed = got.err().or(sender.join().unwrap().err());
+            let failed = failed.map(|error| refloat_host::chain(&error));
+            assert_eq!(failed, None, "byte {at}");
+        });
+        assert_are(folder.path(), &files);
+        let flips = flips.load(Ordering::Relaxed);
+        assert!(flips >= 3, "byte {at}: changed {flips} times");
+    }
+}
+
+// Hazard of streams: P-26 a list of files that points out of the directory
+#[test]
+fn a_list_that_leads_out_of_the_directory_is_refused() {
+    for path in ["../out", "/refloat-out", "db/../../out"] {
+        let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let receiver = Receiver::bind("127.0.0.1:0", Secret::random()).unwrap();
+        let address = receiver.address().unwrap().to_string();
+        let files = BTreeMap::from([(path, b"out".to_vec())]);
+        let (here, there) = std::thread::scope(|scope| {
+            let sender = scope.spawn(|| send(&address, receiver.secret(), &files));
+            let inside = folder.path().join("data");
+            fs::create_dir(&inside).unwrap();
+            let got = receiver.receive(&inside, None, &run(state.path()), || Ok(()));
+            (got, sender.join().unwrap())
+        });
+        for error in [here.unwrap_err(), there.unwrap_err()] {
+            let error = refloat_host::chain(&error);
+            assert!(error.contains(path), "{error}");
+        }
+        assert!(!folder.path().join("out").exists() && !Path::new("/refloat-out").exists());
     }
 }
 

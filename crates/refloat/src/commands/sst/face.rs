@@ -15,6 +15,8 @@ use crate::commands::copy_status::CopyStatus;
 
 /// Interval between progress lines in the log.
 const TELL: Duration = Duration::from_secs(10);
+/// When the first of them comes: soon, so that an administrator learns the size and the rate.
+const TELL_FIRST: Duration = Duration::from_secs(2);
 /// Interval between checks whether the server is still running.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -103,10 +105,10 @@ fn caller() -> Option<u32> {
 /// Reports the progress to the server and its log, until the status is ended.
 pub fn copy_status(call: &Call, run: &Run) -> CopyStatus {
     let of = call.clone();
-    let (mut last_report, mut total) = (Instant::now(), None);
+    let (mut next_report, mut total) = (Instant::now() + TELL_FIRST, None);
     CopyStatus::start(&call.datadir, call.role.name(), run, move |copying, now| {
-        if last_report.elapsed() >= TELL && now.phase <= Phase::Data {
-            last_report = Instant::now();
+        if Instant::now() >= next_report && now.phase <= Phase::Data {
+            next_report = Instant::now() + TELL;
             line("INFO", &so_far(&of, copying, now.source_rate));
         }
         if of.progress {

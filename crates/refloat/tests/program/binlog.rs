@@ -208,6 +208,56 @@ fn what_another_history_goes_on_with_is_not_kept(kept: &Kept, reset: &str) {
     assert!(!archive.join("files/binlog.000002").exists());
 }
 
+/// Somebody deletes everything, and the server comes back as it was the second before.
+#[test]
+fn a_server_comes_back_as_it_was_before_a_mistake() {
+    let kept = Kept::new(ServerKind::MariaDb1011);
+    let mut other = servers::start(&servers::quick(ServerKind::MariaDb1011));
+    kept.sql("CREATE DATABASE shop");
+    kept.sql("CREATE TABLE shop.one (id INT PRIMARY KEY, text TEXT)");
+    kept.sql("INSERT INTO shop.one VALUES (1, 'in the backup')");
+    let of_backups = |words: &[&str]| {
+        let mut command = command(&kept.folder.path().join("state"));
+        command.args(words).arg("--no-defaults").arg("--repo");
+        command.arg(kept.folder.path().join("repo"));
+        Run::of(&mut command)
+    };
+    of_backups(&["backup", "--from", &kept.server.socket_url()]).exits(0);
+    kept.sql("INSERT INTO shop.one VALUES (2, 'in the logs')");
+    let clock = || {
+        let now = kept.server.query("SELECT UTC_TIMESTAMP()");
+        now.expect("a time").trim().to_owned()
+    };
+    let before = clock();
+    wait_until("the next second", || clock() > before);
+    let mistake = format!("{}Z", clock());
+    kept.sql("DELETE FROM shop.one");
+    let rows = kept.server.query("SELECT COUNT(*) FROM shop.one");
+    assert_eq!(rows.expect("a number").trim(), "0");
+
+    other.stop().expect("it stops");
+    let to = other.datadir().display().to_string();
+    let until = |when: &str, more: &[&str]| {
+        let words = ["restore", "latest", "--to", &to, "--replace"];
+        of_backups(&[&words[..], &["--until", when], more].concat())
+    };
+    until("yesterday", &[]).says("yesterday").exits(2);
+    until(&mistake, &[]).says("binlog archive").exits(3);
+    kept.once().exits(0);
+    until(&mistake, &["--binlogs", "archive:db2"])
+        .says("db2")
+        .exits(3);
+    let plan = until(&mistake, &["--plan"]).exits(0).stdout;
+    assert!(plan.contains("db1"), "{plan}");
+    until(&mistake, &[]).exits(0);
+    other.restart().expect("it starts");
+    let rows = other.query("SELECT id, text FROM shop.one ORDER BY id");
+    assert_eq!(
+        rows.expect("rows").trim(),
+        "1\tin the backup\n2\tin the logs"
+    );
+}
+
 #[test]
 fn an_archive_of_mariadb_goes_on_however_it_ended() {
     an_archive_goes_on_however_it_ended(ServerKind::MariaDb1011);

@@ -102,7 +102,13 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     same(&other);
     other.stop().unwrap();
     killed_while_files_come(&state, &rebuild, &other.datadir());
-    let again = run(&[&rebuild[..], &["--delta"]].concat()).exits(0);
+    // An address of documentation (RFC 5737), which is no machine's.
+    let elsewhere = ["--delta", "--listen", "192.0.2.1:0"];
+    run(&[&rebuild[..], &elsewhere].concat())
+        .says("192.0.2.1:0")
+        .exits(1);
+    let here = ["--delta", "--listen", "127.0.0.1:0"];
+    let again = run(&[&rebuild[..], &here].concat()).exits(0);
     assert!(
         again.stdout.contains("were there already"),
         "{}",
@@ -113,7 +119,17 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     the_other_end_leaves_no_record(&state);
     as_streams(&state, &kept, &url);
     with(&["backups", "prune", "--keep", "1"]).exits(0);
-    // What cannot be read hides nothing else, and can be removed.
+    what_cannot_be_read_hides_nothing_else(&state, &with);
+    opened_by_age(&state, &kept);
+    fs::remove_file(&key).unwrap();
+    with(&["backups", "list"]).says("cannot read").exits(1);
+}
+
+/// A backup that is damaged. It can be removed.
+fn what_cannot_be_read_hides_nothing_else(
+    state: &tempfile::TempDir,
+    with: &dyn Fn(&[&str]) -> Run,
+) {
     fs::write(state.path().join("repo/backups/cut.json"), "{").unwrap();
     let cannot = "1 backup is damaged: cut";
     let listed = with(&["backups", "list"]).says(cannot).exits(4).stdout;
@@ -130,9 +146,6 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
         .exits(1);
     with(&["backups", "remove", "cut"]).exits(0);
     with(&["backups", "list"]).exits(0);
-    opened_by_age(&state, &kept);
-    fs::remove_file(&key).unwrap();
-    with(&["backups", "list"]).says("cannot read").exits(1);
 }
 
 fn the_other_end_leaves_no_record(state: &tempfile::TempDir) {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use refloat_repository::{BackupWriter, FileId, LATEST, Manifest, Repository, usual_label};
 use refloat_run::progress::Phase;
 use refloat_run::{Event, Refusal, Run};
+use refloat_store::storage::Storage;
 use serde::Serialize;
 
 use crate::about::About;
@@ -61,20 +62,21 @@ struct Ready {
     donor: Donor,
     label: String,
     parents: Vec<Manifest>,
-    warning: Option<String>,
+    warnings: Vec<String>,
 }
 
-/// Checks everything and returns what a backup would do. Changes nothing. `repository` is `None` if
-/// the storage holds nothing yet.
+/// Checks everything and returns what a backup into this storage would do. Changes nothing.
+/// `repository` is `None` if it holds nothing yet.
 ///
 /// # Errors
 /// What the backup would be refused for.
 pub fn plan(
     options: &BackupOptions,
-    url: &str,
+    storage: &dyn Storage,
     repository: Option<&Repository>,
 ) -> Result<BackupPlan, PhysicalError> {
-    let mut plan = look(options, url, repository)?.plan(options, url);
+    let url = storage.url();
+    let mut plan = look(options, storage, repository)?.plan(options, url);
     if repository.is_none() {
         plan.warnings
             .push(format!("{url} is empty: it becomes a new repository"));
@@ -114,8 +116,9 @@ fn attempt(
     outcome: &mut BackupOutcome,
 ) -> Result<(), PhysicalError> {
     run.progress.set_phase(Phase::Preflight);
-    let url = repository.storage().url();
-    let ready = look(options, url, Some(repository))?;
+    let storage = &**repository.storage();
+    let url = storage.url();
+    let ready = look(options, storage, Some(repository))?;
     let plan = ready.plan(options, url);
     outcome.label.clone_from(&plan.label);
     for warning in &plan.warnings {
@@ -145,9 +148,10 @@ fn attempt(
 /// Checks the server, its machine and the repository, and names every objection.
 fn look(
     options: &BackupOptions,
-    url: &str,
+    storage: &dyn Storage,
     repository: Option<&Repository>,
 ) -> Result<Ready, PhysicalError> {
+    let url = storage.url();
     let (donor, mut against) = Donor::look(&options.donor)?;
     let label = options
         .label
@@ -171,22 +175,35 @@ fn look(
     }
     // Earlier backups that cannot be read have no blocks to share, but must not prevent new
     // backups.
-    let (parents, warning) = match repository.map(|it| parents(it, &donor.server)) {
-        None => (Vec::new(), None),
-        Some(Ok(parents)) => (parents, None),
-        Some(Err(error)) => {
-            let why = refloat_host::chain(&error);
-            let words =
-                format!("no blocks are shared, because earlier backups cannot be read: {why}");
-            (Vec::new(), Some(words))
-        }
-    };
+    let mut warnings = Vec::new();
+    let parents = repository.map_or_else(|| Ok(Vec::new()), |it| parents(it, &donor.server));
+    let parents = parents.unwrap_or_else(|error| {
+        let why = refloat_host::chain(&error);
+        warnings.push(format!(
+            "no blocks are shared, because earlier backups cannot be read: {why}"
+        ));
+        Vec::new()
+    });
+    if parents.is_empty() {
+        warnings.extend(too_little(storage, donor.volume.bytes));
+    }
     Ok(Ready {
         donor,
         label,
         parents,
-        warning,
+        warnings,
     })
+}
+
+/// Warns of a storage in which a backup that shares no blocks may not fit. How far data can be
+/// compressed is only known once they are, so this refuses nothing.
+fn too_little(storage: &dyn Storage, bytes: u64) -> Option<String> {
+    let room = storage.room().filter(|room| *room < bytes / 2)?;
+    Some(format!(
+        "{room} bytes are free in {}: a backup of {bytes} bytes of data usually takes a third to \
+         a half of that",
+        storage.url()
+    ))
 }
 
 /// The backups that this one will have most blocks in common with: the newest of the same server,
@@ -225,7 +242,7 @@ impl Ready {
             shares: self.parents.iter().map(|one| one.label.clone()).collect(),
             warnings: {
                 let mut warnings = self.donor.warnings.clone();
-                warnings.extend(self.warning.clone());
+                warnings.extend_from_slice(&self.warnings);
                 let outside = &self.donor.server.tables_outside;
                 if let Some(one) = outside.first() {
                     let refusal = outside_files::tables(outside.len(), one);

@@ -149,17 +149,19 @@ impl RepoArgs {
         Ok(Repository::open(self.storage(context)?, &self.access()?)?)
     }
 
-    /// The URL without secrets, and the repository. `None`: there is none.
-    pub fn open_if_there(&self, context: &Context) -> anyhow::Result<(String, Option<Repository>)> {
+    /// The storage, and the repository in it. `None`: there is none.
+    pub fn open_if_there(
+        &self,
+        context: &Context,
+    ) -> anyhow::Result<(Arc<dyn Storage>, Option<Repository>)> {
         let storage = self.storage(context)?;
-        let url = storage.url().to_owned();
         match Repository::open(Arc::clone(&storage), &self.access()?) {
             Err(RepositoryError::Missing { .. })
                 if self.identity.is_none() && storage.list("")?.is_empty() =>
             {
-                Ok((url, None))
+                Ok((storage, None))
             }
-            other => Ok((url, Some(other?))),
+            other => Ok((storage, Some(other?))),
         }
     }
 

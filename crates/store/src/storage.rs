@@ -130,6 +130,11 @@ pub trait Storage: Send + Sync {
     /// [`StorageErrorKind`].
     fn sweep(&self) -> Result<u64, StorageError>;
 
+    /// Bytes that may still be written. `None`: unknown, or there is no limit.
+    fn room(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether nobody else works on it, so that nobody has to be told of a writer.
     fn is_alone(&self) -> bool {
         false

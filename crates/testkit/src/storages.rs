@@ -63,6 +63,7 @@ pub fn keeps_its_promises(storage: &Arc<dyn Storage>) {
     serves_threads(storage);
     writes_beside_removals(storage);
     refuses_names(storage);
+    assert_ne!(storage.room(), Some(0));
     assert_eq!(names(storage, ""), Vec::<String>::new());
 }
 

@@ -15,7 +15,7 @@ use super::pool::{Lease, Pool};
 use super::publish::{Begun, begin, clock, delete};
 use super::session::flags;
 use super::transfer::Fetch;
-use super::url::{Root, SshUrl};
+use super::url::{Root, SshUrl, above};
 use super::walk::{Found, walk};
 
 /// One connection uses one cipher on one core and, on long links, one window of 2 MiB.
@@ -162,6 +162,16 @@ impl Storage for SshFolder {
             }
         }
         Ok(removed)
+    }
+
+    fn room(&self) -> Option<u64> {
+        let root = self.root.path("");
+        let free = self.pool.with(|session| {
+            // The folder is made with the first object.
+            let mut folders = std::iter::successors(Some(root.as_str()), |path| above(path));
+            Ok(folders.find_map(|folder| session.free(folder)))
+        });
+        free.ok().flatten()
     }
 
     fn transfers(&self) -> usize {

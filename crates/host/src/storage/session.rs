@@ -310,8 +310,8 @@ impl<S: Read + Write> Session<S> {
         self.send(kind::EXTENDED, |request| request.bytes(SYNC).bytes(handle))
     }
 
-    /// Whether the file system of this path is full. `None`: unknown.
-    pub fn is_full(&mut self, path: &str) -> Option<bool> {
+    /// Bytes that may still be written to the file system of this path. `None`: unknown.
+    pub fn free(&mut self, path: &str) -> Option<u64> {
         if self.lost || !self.offers(SPACE) {
             return None;
         }
@@ -326,7 +326,17 @@ impl<S: Read + Write> Session<S> {
             std::array::from_fn(|_| fields.long().unwrap_or_default());
         // Some file systems do not count files.
         let no_file = files > 0 && free_files == 0;
-        Some(no_file || blocks.saturating_mul(size) < self.piece as u64)
+        Some(if no_file {
+            0
+        } else {
+            blocks.saturating_mul(size)
+        })
+    }
+
+    /// Whether the file system of this path is full. `None`: unknown.
+    pub fn is_full(&mut self, path: &str) -> Option<bool> {
+        let free = self.free(path)?;
+        Some(free < self.piece as u64)
     }
 }
 

@@ -40,7 +40,12 @@ fn a_server_comes_back_as_it_was() {
         place.sql(TABLES);
         let expected = place.snapshot();
         let repository = Some(&place.repository);
-        let plan = plan(&place.options("one"), "here", repository).unwrap();
+        let plan = plan(
+            &place.options("one"),
+            &**place.repository.storage(),
+            repository,
+        )
+        .unwrap();
         assert!(plan.bytes > 10 << 20 && plan.shares.is_empty(), "{plan:?}");
         let first = place.back_up("one").unwrap();
         assert!(first.added > 0 && first.added < first.bytes, "{first:?}");

@@ -154,8 +154,8 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
             .into());
     }
     if args.plan {
-        let (url, repository) = args.repo.open_if_there(context)?;
-        let plan = plan(&options, &url, repository.as_ref())?;
+        let (storage, repository) = args.repo.open_if_there(context)?;
+        let plan = plan(&options, &*storage, repository.as_ref())?;
         return print_plan(&plan, &args.output, summary::backup_plan);
     }
     let (repository, is_new) = args.repo.open_or_init(context)?;
@@ -193,7 +193,7 @@ fn stream(args: &BackupArgs, options: &BackupOptions, context: &Context) -> anyh
     };
     if args.plan {
         let (_, repository) = begin()?;
-        let plan = plan(options, repository.storage().url(), Some(&repository))?;
+        let plan = plan(options, &**repository.storage(), Some(&repository))?;
         return print_plan(&plan, &args.output, summary::backup_plan);
     }
     let (watch, run) = Watch::begin("backup", args.output.show(), context)?;

@@ -145,6 +145,36 @@ fn filling(desk: &Desk, what: &str, volume: &Path, left: u32) -> String {
     path.display().to_string()
 }
 
+/// A backup is told in advance that there is little room, fails, and succeeds when there is more.
+fn a_backup_does_not_fit(run: &dyn Fn(&[&str]) -> Run, store: &SmallDisk, backup: &[&str; 6]) {
+    let repo = backup[5];
+    let backup = [&backup[..], &["--label", "one"]].concat();
+    let warning = "usually takes a third to a half";
+    let plan = [&backup[..], &["--plan"]].concat();
+    let planned = |is_warned: bool| {
+        let plan = run(&plan).exits(0);
+        assert_eq!(plan.stdout.contains(warning), is_warned, "{}", plan.stdout);
+    };
+    planned(false);
+    store.leave(1);
+    planned(true);
+    store.grow(64);
+    run(&["backups", "init", "--repo", repo]).exits(0);
+    store.leave(1);
+    run(&backup)
+        .exits(1)
+        .says(warning)
+        .says("No space left on device")
+        .says("Make room there");
+    run(&["backups", "list", "--repo", repo])
+        .exits(0)
+        .says("no backups");
+    store.grow(64);
+    planned(false);
+    run(&backup).exits(0);
+    run(&["backups", "verify", "--repo", repo]).exits(0);
+}
+
 // Hazard of files: P-19 a full disk: of the repository, of the data directory (before the copy,
 //   while files come, while they are prepared), of temporary files at the donor's, of the records;
 //   a data directory that is a mount point
@@ -158,24 +188,15 @@ fn copies_of_files_that_do_not_fit_leave_the_old_data_and_go_on() {
     );
     let url = server.socket_url();
     let desk = Desk::new();
+    let run = |args: &[&str]| finish(desk.refloat(args));
     let store = SmallDisk::mount(64);
     let repo = store.path().join("repo").display().to_string();
-    let run = |args: &[&str]| finish(desk.refloat(args));
     let backup = ["backup", "--no-defaults", "--from", &url, "--repo", &repo];
-    let backup = [&backup[..], &["--label", "one"]].concat();
-    run(&["backups", "init", "--repo", &repo]).exits(0);
-    store.leave(1);
-    run(&backup).exits(1).says(full).says("Make room there");
-    run(&["backups", "list", "--repo", &repo])
-        .exits(0)
-        .says("no backups");
-    store.grow(64);
-    run(&backup).exits(0);
-    run(&["backups", "verify", "--repo", &repo]).exits(0);
+    a_backup_does_not_fit(&run, &store, &backup);
 
     let temporary = SmallDisk::mount(1);
     fs::write(temporary.path().join("fill"), vec![1; 2 << 20]).unwrap_err();
-    let again = [&backup[..6], &["--label", "two"]].concat();
+    let again = [&backup[..], &["--label", "two"]].concat();
     let mut command = desk.refloat(&again);
     command.env("TMPDIR", temporary.path());
     finish(command).exits(1).says("is its disk full?");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, RenameFlags, renameat_with, statvfs};
 
 use super::{
     Existing, Object, Stamp, Storage, StorageError, StorageErrorKind, UNFINISHED, UNFINISHED_FOR,
@@ -222,6 +222,13 @@ impl Storage for LocalFolder {
             }
         }
         Ok(removed)
+    }
+
+    fn room(&self) -> Option<u64> {
+        // The folder is made with the first object.
+        let root = std::path::absolute(&self.root).ok()?;
+        let stat = root.ancestors().find_map(|folder| statvfs(folder).ok())?;
+        stat.f_bavail.checked_mul(stat.f_frsize)
     }
 
     fn transfers(&self) -> usize {

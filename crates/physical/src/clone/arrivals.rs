@@ -4,8 +4,12 @@
 //! comes later, changed pages and the redo log, would have to overwrite blocks that are already in
 //! packs. It goes into an additional file of the backup instead, and the restore writes it over the
 //! files.
+//!
+//! The donor sends files as they lie on its disk and looks at no checksum. A page may arrive half
+//! old and half new, because the server writes it at that moment; then it comes once more, among
+//! the changed pages. One whose checksum is wrong at the end is damaged there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,8 +27,22 @@ use crate::stream::{Blocks, Files};
 
 /// How long one connection waits for others while nothing arrives.
 const STANDSTILL: Duration = Duration::from_secs(600);
+/// Pages of the system tablespace in which servers before MySQL 8.0.20 keep copies of pages that
+/// they are about to write, as long as it has the usual layout. What a crash has left there is no
+/// damage.
+const DOUBLEWRITE: std::ops::Range<u64> = 64..192;
 /// Offset of the checkpoint in the first file of a redo log.
 const CHECKPOINT_AT: usize = 512 + 8;
+
+/// Where bytes belong.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Target<F> {
+    pub file: F,
+    /// Number of the file in the list of changes.
+    pub number: u32,
+    space: u32,
+    flags: u32,
+}
 
 /// A file of the donor.
 struct Arrived<F> {
@@ -65,6 +83,8 @@ pub struct Arrivals<'w, W: Blocks> {
     changes: W::File,
     /// Blocks of changes so far.
     blocks: AtomicU64,
+    /// Pages whose checksum is wrong, by the index of their file.
+    damaged: Mutex<BTreeMap<u32, BTreeSet<u64>>>,
     state: Mutex<State<W::File>>,
     changed: Condvar,
 }
@@ -85,6 +105,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
             version: u32::from(major) * 10_000 + u32::from(minor) * 100 + u32::from(patch),
             changes: writer.begin(Path::new(CHANGES)),
             blocks: AtomicU64::new(0),
+            damaged: Mutex::default(),
             state: Mutex::new(State {
                 stage: Stage::Init,
                 chunks: 0,
@@ -251,9 +272,8 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         Ok(first.map(|page| (target_of(info.index, false), page)))
     }
 
-    /// Where bytes belong: the file, and its number in the list of changes. `None`: nowhere,
-    /// because the file is gone.
-    pub fn place(&self, info: &DataInfo) -> Result<Option<(W::File, u32)>, PhysicalError> {
+    /// Where bytes belong. `None`: nowhere, because the file is gone.
+    pub fn place(&self, info: &DataInfo) -> Result<Option<Target<W::File>>, PhysicalError> {
         // A worker may be ahead of the master.
         let mut state = self.wait(|state| state.stage >= info.stage && state.knows_files())?;
         if info.stage != state.stage {
@@ -280,7 +300,60 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         let end = info.begins.checked_add(u64::from(info.length));
         let end = end.ok_or_else(|| broken("bytes lie beyond the end of all files"))?;
         file.size = file.size.max(end);
-        Ok(Some((file.id, target_of(info.file, is_redo))))
+        Ok(Some(Target {
+            file: file.id,
+            number: target_of(info.file, is_redo),
+            space: file.space,
+            flags: if is_redo { page::NO_SPACE } else { file.flags },
+        }))
+    }
+
+    /// Looks at the checksums of pages. What arrives later decides.
+    pub fn look(&self, info: &DataInfo, target: &Target<W::File>, bytes: &[u8]) {
+        if target.flags == page::NO_SPACE {
+            return;
+        }
+        let (logical, physical) = page::sizes(target.flags);
+        if !info.begins.is_multiple_of(physical as u64) {
+            return;
+        }
+        let begins = info.begins / physical as u64;
+        let (mut sound, mut damaged) = (Vec::new(), Vec::new());
+        for (number, page) in (begins..).zip(bytes.chunks_exact(physical)) {
+            if page::is_sound(page, physical < logical) {
+                sound.push(number);
+            } else if target.space > 0 || !DOUBLEWRITE.contains(&number) {
+                damaged.push(number);
+            }
+        }
+        let mut all = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        if damaged.is_empty() && all.is_empty() {
+            return;
+        }
+        let of_file = all.entry(info.file).or_default();
+        for number in sound {
+            of_file.remove(&number);
+        }
+        of_file.extend(damaged);
+    }
+
+    /// Fails if a page is damaged at the donor's.
+    fn all_sound(&self, files: &BTreeMap<u32, Arrived<W::File>>) -> Result<(), PhysicalError> {
+        let all = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        let damaged = all.iter().filter_map(|(index, pages)| {
+            let file = files.get(index).filter(|file| !file.is_removed)?;
+            let first = pages.first()?;
+            let others = match pages.len() {
+                1 => String::new(),
+                more => format!(" and {} more pages", more - 1),
+            };
+            Some(format!("page {first}{others} of {}", file.path))
+        });
+        let damaged: Vec<String> = damaged.collect();
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        Err(PhysicalError::DamagedPages(damaged.join(", ")))
     }
 
     /// Whether bytes are the head or the tail of the redo log. These are kept until the end.
@@ -327,6 +400,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
     /// Completes the list of files. Returns it with the checkpoint.
     pub fn finish(&self) -> Result<(Files<W::File>, u64), PhysicalError> {
         let state = self.state();
+        self.all_sound(&state.files)?;
         let mut names = BTreeMap::new();
         let mut list = Vec::new();
         let data = state.files.iter().map(|(index, file)| (index, file, false));

@@ -1,14 +1,33 @@
-//! Sizes of pages and tablespaces, and the first page of a tablespace of which nothing has arrived
-//! yet.
+//! Sizes of pages and tablespaces, checksums of pages, and the first page of a tablespace of which
+//! nothing has arrived yet.
+
+use crc32c::crc32c;
+use flate2::{Decompress, FlushDecompress, Status};
 
 /// Flags of a file that is not a tablespace.
 pub const NO_SPACE: u32 = u32::MAX;
 
-/// Bytes of a header of a page before its checksum covers them, and of its trailer.
-const COVERED_AT: usize = 4;
+/// Fields of a page (`fil0types.h`), in bytes from its beginning.
+const NUMBER_AT: usize = 4;
+const LSN_AT: usize = 16;
+const TYPE_AT: usize = 24;
 const LSN_OF_FLUSH_AT: usize = 26;
-const TRAILER: usize = 8;
+const SPACE_AT: usize = 34;
 const DATA_AT: usize = 38;
+/// Its trailer repeats the checksum and half of the LSN.
+const TRAILER: usize = 8;
+/// What stands for a checksum under `innodb_checksum_algorithm=none`.
+const NO_CHECKSUM: u32 = 0xDEAD_BEEF;
+/// Type of a page that is compressed on the disk only (`COMPRESSION='zlib'`,
+/// `FIL_PAGE_COMPRESSED`). Instead of the LSN of the last flush it has algorithm, type and sizes.
+const PACKED: u16 = 14;
+const ALGORITHM_AT: usize = 27;
+const ZLIB: u8 = 1;
+const UNPACKED_TYPE_AT: usize = 28;
+const UNPACKED_SIZE_AT: usize = 30;
+const PACKED_SIZE_AT: usize = 32;
+/// Types of pages that are encrypted on the disk, to `FIL_PAGE_ENCRYPTED_RTREE`.
+const ENCRYPTED: std::ops::RangeInclusive<u16> = 15..=17;
 /// Size of a page whose flags do not state one.
 const USUAL: usize = 16 << 10;
 
@@ -53,41 +72,138 @@ pub fn first(space: u32, flags: u32, version: u32) -> Vec<u8> {
     };
     put(8, version);
     put(12, 1); // The version of tablespaces.
-    put(34, space);
+    put(SPACE_AT, space);
     put(DATA_AT, space);
     put(DATA_AT + 16, flags);
     let sum = if physical < logical {
-        // The checksum of a compressed page covers everything but its LSN.
-        let sum = crc32c(0, &page[4..16]) ^ crc32c(0, &page[24..26]) ^ crc32c(0, &page[34..]);
-        page[..4].copy_from_slice(&sum.to_be_bytes());
-        return page;
+        sum_of_compressed(&page)
     } else {
-        let end = page.len() - TRAILER;
-        crc32c(0, &page[COVERED_AT..LSN_OF_FLUSH_AT]) ^ crc32c(0, &page[DATA_AT..end])
+        sum_of(&page)
     };
-    let end = page.len() - TRAILER;
     page[..4].copy_from_slice(&sum.to_be_bytes());
-    page[end..end + 4].copy_from_slice(&sum.to_be_bytes());
+    if physical == logical {
+        let end = page.len() - TRAILER;
+        page[end..end + 4].copy_from_slice(&sum.to_be_bytes());
+    }
     page
 }
 
-/// CRC-32 with Castagnoli's polynomial.
-fn crc32c(begin: u32, bytes: &[u8]) -> u32 {
-    let sum = bytes.iter().fold(!begin, |sum, byte| {
-        (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
-            (sum >> 1) ^ if sum & 1 == 1 { 0x82f6_3b78 } else { 0 }
-        })
+/// Checksum of a page (`buf_calc_page_crc32`).
+fn sum_of(page: &[u8]) -> u32 {
+    crc32c(&page[NUMBER_AT..LSN_OF_FLUSH_AT]) ^ crc32c(&page[DATA_AT..page.len() - TRAILER])
+}
+
+/// Checksum of a page of a table with `ROW_FORMAT=COMPRESSED`, which covers everything but its LSN
+/// (`calc_zip_checksum`).
+fn sum_of_compressed(page: &[u8]) -> u32 {
+    let sums = [
+        NUMBER_AT..LSN_AT,
+        TYPE_AT..LSN_OF_FLUSH_AT,
+        SPACE_AT..page.len(),
+    ];
+    sums.map(|range| crc32c(&page[range]))
+        .iter()
+        .fold(0, |a, b| a ^ b)
+}
+
+/// Whether a page is as a server wrote it, by its checksum: of any algorithm, because a server also
+/// takes pages that were written under another one (`BlockReporter::is_corrupted`).
+/// `is_compressed`: it is of a table with `ROW_FORMAT=COMPRESSED`.
+pub fn is_sound(page: &[u8], is_compressed: bool) -> bool {
+    let kind = short(page, TYPE_AT);
+    if kind == PACKED {
+        // The checksum is that of the page in memory. LZ4 has none of its own.
+        return page[ALGORITHM_AT] != ZLIB
+            || unpacked(page).is_some_and(|page| is_sound(&page, false));
+    }
+    if ENCRYPTED.contains(&kind) {
+        return true;
+    }
+    let stored = number(page, 0);
+    if is_compressed {
+        return stored == sum_of_compressed(page)
+            || stored == NO_CHECKSUM
+            || is_empty(page)
+            || stored == old_sum_of_compressed(page);
+    }
+    let trailer = page.len() - TRAILER;
+    let repeated = number(page, trailer);
+    if number(page, LSN_AT + 4) != number(page, trailer + 4) {
+        return false;
+    }
+    if stored == repeated && (stored == NO_CHECKSUM || stored == sum_of(page)) {
+        return true;
+    }
+    is_empty(page) || is_sound_by_the_old_sum(page, stored, repeated)
+}
+
+/// Whether nothing was ever written to a page. The field of the LSN of the last flush may be set.
+fn is_empty(page: &[u8]) -> bool {
+    let is_zero = |range: &[u8]| range.iter().all(|byte| *byte == 0);
+    is_zero(&page[..LSN_OF_FLUSH_AT]) && is_zero(&page[SPACE_AT..])
+}
+
+/// By `innodb_checksum_algorithm=innodb`, the default before MySQL 5.7.7.
+fn is_sound_by_the_old_sum(page: &[u8], stored: u32, repeated: u32) -> bool {
+    let covered = [NUMBER_AT..LSN_OF_FLUSH_AT, DATA_AT..page.len() - TRAILER];
+    let sum = covered.map(|range| folded(&page[range]));
+    repeated == folded(&page[..LSN_OF_FLUSH_AT]) && stored == sum[0].wrapping_add(sum[1])
+}
+
+/// `ut_fold_binary`, of which only these bits are stored.
+fn folded(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0_u32, |sum, byte| {
+        let byte = u32::from(*byte);
+        let mixed = (sum ^ byte ^ 0x6294_6a4f) << 8;
+        (mixed.wrapping_add(sum) ^ 0x573e_d587).wrapping_add(byte)
+    })
+}
+
+/// Adler-32, which begins with zero here.
+fn old_sum_of_compressed(page: &[u8]) -> u32 {
+    let ranges = [
+        NUMBER_AT..LSN_AT,
+        TYPE_AT..LSN_OF_FLUSH_AT,
+        SPACE_AT..page.len(),
+    ];
+    let bytes = ranges.into_iter().flat_map(|range| &page[range]);
+    let (low, high) = bytes.fold((0, 0), |(low, high), byte| {
+        let low = (low + u32::from(*byte)) % 65521;
+        (low, (high + low) % 65521)
     });
-    !sum
+    high << 16 | low
+}
+
+/// The page that was compressed (`Compression::deserialize`). `None`: it is damaged.
+fn unpacked(page: &[u8]) -> Option<Vec<u8>> {
+    let packed = page[DATA_AT..].get(..usize::from(short(page, PACKED_SIZE_AT)))?;
+    let size = DATA_AT + usize::from(short(page, UNPACKED_SIZE_AT));
+    let mut whole = Vec::with_capacity(size);
+    whole.extend_from_slice(&page[..DATA_AT]);
+    whole.copy_within(UNPACKED_TYPE_AT..UNPACKED_SIZE_AT, TYPE_AT);
+    let status = Decompress::new(true).decompress_vec(packed, &mut whole, FlushDecompress::Finish);
+    let is_whole = status.is_ok_and(|status| status == Status::StreamEnd) && whole.len() == size;
+    (is_whole && short(&whole, TYPE_AT) != PACKED).then_some(whole)
+}
+
+fn short(page: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([page[at], page[at + 1]])
+}
+
+fn number(page: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Writes the checksum of a page.
+    type Sum<'a> = &'a dyn Fn(&mut [u8]);
+
     #[test]
     fn sums_and_sizes() {
-        assert_eq!(crc32c(0, b"123456789"), 0xe306_9283);
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(sizes(0x4021), (16384, 16384));
         assert_eq!(sizes(0x29), (16384, 8192)); // KEY_BLOCK_SIZE=8
         assert_eq!(aligned(7 * 16384, 0x4021), 7 * 16384);
@@ -101,5 +217,53 @@ mod tests {
         );
         assert_eq!(page[..4], page[16376..16380]);
         assert_eq!(first(7, 0x29, 90_700).len(), 8192);
+    }
+    /// Every change of a byte is seen, but in fields that no checksum covers.
+    #[test]
+    fn a_changed_page_is_not_sound() {
+        let old = |page: &mut [u8]| {
+            let end = page.len() - TRAILER;
+            let sum =
+                folded(&page[NUMBER_AT..LSN_OF_FLUSH_AT]).wrapping_add(folded(&page[DATA_AT..end]));
+            page[..4].copy_from_slice(&sum.to_be_bytes());
+            let sum = folded(&page[..LSN_OF_FLUSH_AT]);
+            page[end..end + 4].copy_from_slice(&sum.to_be_bytes());
+        };
+        let none = |page: &mut [u8]| {
+            let end = page.len() - TRAILER;
+            page[..4].copy_from_slice(&NO_CHECKSUM.to_be_bytes());
+            page[end..end + 4].copy_from_slice(&NO_CHECKSUM.to_be_bytes());
+        };
+        let old_compressed = |page: &mut [u8]| {
+            let sum = old_sum_of_compressed(page);
+            page[..4].copy_from_slice(&sum.to_be_bytes());
+        };
+        let sums: [(u32, bool, Option<Sum<'_>>); 5] = [
+            (0x4021, true, None),
+            (0x4021, true, Some(&old)),
+            (0x4021, false, Some(&none)),
+            (0x29, true, None),
+            (0x29, true, Some(&old_compressed)),
+        ];
+        for (flags, is_covered, sum) in sums {
+            let is_compressed = flags == 0x29;
+            let mut page = first(7, flags, 90_700);
+            if let Some(sum) = sum {
+                sum(&mut page);
+            }
+            assert!(is_sound(&page, is_compressed), "{flags:x}");
+            for at in (0..page.len()).filter(|at| is_covered && at % 7 == 0) {
+                let is_lsn = (LSN_AT..TYPE_AT).contains(&at) && is_compressed;
+                if is_lsn || (LSN_OF_FLUSH_AT..DATA_AT).contains(&at) {
+                    continue;
+                }
+                page[at] ^= 4;
+                assert!(!is_sound(&page, is_compressed), "{flags:x}: byte {at}");
+                page[at] ^= 4;
+            }
+        }
+        for is_compressed in [false, true] {
+            assert!(is_sound(&[0; 8192], is_compressed));
+        }
     }
 }

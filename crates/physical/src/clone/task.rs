@@ -64,11 +64,12 @@ impl<'a, 'w, W: Blocks> Task<'a, 'w, W> {
                 info.length
             )));
         }
-        if let Some((file, target)) = self.arrivals.place(info)? {
+        if let Some(target) = self.arrivals.place(info)? {
+            self.arrivals.look(info, &target, bytes);
             match info.stage {
-                Stage::Files => self.block(file, info, bytes)?,
-                _ if self.arrivals.keeps(info, target, bytes) => {}
-                _ => self.change(target, info.begins, bytes)?,
+                Stage::Files => self.block(target.file, info, bytes)?,
+                _ if self.arrivals.keeps(info, target.number, bytes) => {}
+                _ => self.change(target.number, info.begins, bytes)?,
             }
         }
         self.arrivals.arrived(self.number, info)

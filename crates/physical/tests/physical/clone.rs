@@ -1,5 +1,6 @@
 //! A MySQL server is copied over connections alone.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,7 +19,7 @@ use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::servers;
 use refloat_wire::ConnectOptions;
 
-use crate::common::Place;
+use crate::common::{Place, with_a_damaged_page};
 
 const PLUGIN: &str = "INSTALL PLUGIN clone SONAME 'mysql_clone.so';";
 /// Tables of every shape that files have.
@@ -58,7 +59,12 @@ fn a_mysql_server_comes_back_as_it_was() {
     place.sql("CREATE TABLE shop.other (id INT PRIMARY KEY) ENGINE=MyISAM; INSERT INTO shop.other VALUES (1)");
     place.sql("INSERT INTO shop.shared VALUES (1000); DELETE FROM shop.shared WHERE id = 1000");
     let stood = place.server.query("SHOW BINARY LOG STATUS").unwrap();
-    let plan = plan(&place.options("one"), "here", Some(&place.repository)).unwrap();
+    let plan = plan(
+        &place.options("one"),
+        &**place.repository.storage(),
+        Some(&place.repository),
+    )
+    .unwrap();
     assert!(plan.bytes > 10 << 20, "{plan:?}");
     assert!(plan.warnings[0].contains("shop.other (MyISAM)"), "{plan:?}");
     let first = place.back_up("one").unwrap();
@@ -323,4 +329,29 @@ fn assert_free(place: &Place) {
         assert!(begun.elapsed() < Duration::from_secs(60), "it waits");
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+// Hazard of files: P-16 a page of a MySQL server that is damaged
+#[test]
+fn a_damaged_page_of_the_donor_makes_no_backup() {
+    let mut place = place();
+    for (name, page) in [
+        ("inno", 16 << 10),
+        ("squeezed", 4 << 10),
+        ("holes", 16 << 10),
+    ] {
+        place.server.stop().unwrap();
+        let path = place.server.datadir().join(format!("shop/{name}.ibd"));
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, with_a_damaged_page(&whole, page)).unwrap();
+        place.server.restart().unwrap();
+        let words = refloat_host::chain(&place.back_up("one").unwrap_err());
+        assert!(words.contains("the checksum of page"), "{words}");
+        assert!(words.contains(&format!("shop/{name}.ibd")), "{words}");
+        assert!(place.repository.labels().unwrap().is_empty());
+        place.server.stop().unwrap();
+        fs::write(&path, whole).unwrap();
+        place.server.restart().unwrap();
+    }
+    place.back_up("one").unwrap();
 }

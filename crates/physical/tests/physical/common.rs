@@ -236,3 +236,14 @@ CREATE TABLE holes (id INT PRIMARY KEY, text TEXT) ENGINE=InnoDB PAGE_COMPRESSED
 INSERT INTO holes SELECT seq, REPEAT(MD5(seq), 20) FROM seq_1_to_5000;
 FLUSH TABLES holes FOR EXPORT; UNLOCK TABLES;
 ";
+
+/// A file of a table, with a bit changed in the last page that is in use: soon behind its header,
+/// because a compressed page may be short.
+pub fn with_a_damaged_page(file: &[u8], page: usize) -> Vec<u8> {
+    let mut file = file.to_vec();
+    let damaged = (4..file.len() / page)
+        .rev()
+        .find(|at| file[at * page + 4..][..34].iter().any(|byte| *byte != 0));
+    file[damaged.expect("a page") * page + 50] ^= 1;
+    file
+}

@@ -12,7 +12,7 @@ use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 use refloat_wire::Secret;
 
-use crate::common::{Place, TABLES};
+use crate::common::{KINDS, Place, TABLES, with_a_damaged_page};
 
 /// A tool that does something else instead, or afterwards.
 fn instead(place: &Place, script: &str) -> std::path::PathBuf {
@@ -322,7 +322,12 @@ fn files_that_lie_elsewhere_do_not_come_unasked() {
         INSERT INTO shop.t VALUES (1)",
         elsewhere.display()
     ));
-    let warned = plan(&place.options("one"), "here", Some(&place.repository)).unwrap();
+    let warned = plan(
+        &place.options("one"),
+        &**place.repository.storage(),
+        Some(&place.repository),
+    )
+    .unwrap();
     let warned = warned.warnings.join(" ");
     assert!(warned.contains("1 table lies outside"), "{warned}");
     place.back_up("one").unwrap();
@@ -391,27 +396,31 @@ fn files_do_not_come_where_the_new_server_does_not_look() {
     place.server.restart().unwrap();
 }
 
-// Hazard of files: P-16 a page of the server that is damaged
+// Hazard of files: P-16 a page of the server that is damaged: of a table, of one whose pages are
+//   smaller (`ROW_FORMAT=COMPRESSED`), of one with holes (`PAGE_COMPRESSED`)
 #[test]
 fn a_damaged_page_makes_no_backup() {
-    let mut place = Place::new(ServerKind::MariaDb1011);
-    place.sql(TABLES);
-    place.server.stop().unwrap();
-    let path = place.server.datadir().join("shop/inno.ibd");
-    let mut file = fs::read(&path).unwrap();
-    // In the middle of a page that nothing but its rows needs.
-    let page = 16 << 10;
-    let last = file.len() / page - 1;
-    let damaged = (4..=last)
-        .rev()
-        .find(|at| file[at * page + 4..][..34].iter().any(|byte| *byte != 0));
-    file[damaged.unwrap() * page + page / 2] ^= 1;
-    fs::write(&path, file).unwrap();
-    place.server.restart().unwrap();
-    let error = place.back_up("one").unwrap_err();
-    let words = refloat_host::chain(&error);
-    assert!(words.contains("inno.ibd"), "{words}");
-    assert_empty(&place);
+    for kind in KINDS {
+        let mut place = Place::new(kind);
+        place.sql(TABLES);
+        for (name, page) in [
+            ("inno", 16 << 10),
+            ("squeezed", 8 << 10),
+            ("holes", 16 << 10),
+        ] {
+            place.server.stop().unwrap();
+            let path = place.server.datadir().join(format!("shop/{name}.ibd"));
+            let whole = fs::read(&path).unwrap();
+            fs::write(&path, with_a_damaged_page(&whole, page)).unwrap();
+            place.server.restart().unwrap();
+            let words = refloat_host::chain(&place.back_up("one").unwrap_err());
+            assert!(words.contains(&format!("{name}.ibd")), "{kind:?}: {words}");
+            assert_empty(&place);
+            place.server.stop().unwrap();
+            fs::write(&path, whole).unwrap();
+            place.server.restart().unwrap();
+        }
+    }
 }
 
 /// A copy that is held to a rate is let go as soon as half of the redo log waits to be copied.

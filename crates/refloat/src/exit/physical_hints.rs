@@ -16,6 +16,10 @@ pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
             vec!["Run the same command again: it keeps what was fetched, or starts over.".to_owned()],
         )),
         PhysicalError::Repository(error) => Some(of_repository(error)),
+        PhysicalError::DamagedPages(_) => Some((
+            Exit::Failed,
+            vec!["There is no backup. Back a replica up instead, and see what the server can still read of these tables: CHECK TABLE, `refloat dump`.".to_owned()],
+        )),
         PhysicalError::Start { .. } => Some((
             Exit::Failed,
             vec!["See the server's log, and start it by hand: its files are complete, and the old ones are kept.".to_owned()],

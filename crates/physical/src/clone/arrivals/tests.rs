@@ -88,7 +88,8 @@ fn files_have_the_names_and_sizes_that_they_end_with() {
     all.begin_stage(&begins(Stage::Pages, 2));
     // The first page says how large a tablespace has become.
     let grown = piece(Stage::Pages, 3, 1, 0, 3 << 20);
-    assert_eq!(all.place(&grown).unwrap(), Some((4, 6)));
+    let target = all.place(&grown).unwrap().unwrap();
+    assert_eq!((target.file, target.number), (4, 6));
     all.arrived(0, &grown).unwrap();
     assert_eq!(all.place(&piece(Stage::Pages, 2, 2, 0, 0)).unwrap(), None);
     all.place(&piece(Stage::Pages, 9, 2, 0, 0)).unwrap_err();

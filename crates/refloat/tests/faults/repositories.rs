@@ -32,7 +32,7 @@ fn checksums(server: &Instance, desk: &Desk) -> String {
 }
 
 /// The program with what opens a bucket.
-fn with_bucket(mut command: Command, bucket: &Server) -> Command {
+pub fn with_bucket(mut command: Command, bucket: &Server) -> Command {
     command
         .env(
             "AWS_ENDPOINT_URL",

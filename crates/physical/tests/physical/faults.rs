@@ -428,6 +428,7 @@ fn a_damaged_page_makes_no_backup() {
 #[test]
 fn a_slow_copy_keeps_up_with_the_redo_log() {
     const REDO: u64 = 8 << 20;
+    const RATE: u32 = 8 << 20;
     let options =
         servers::quick(ServerKind::MariaDb1011).option("innodb_log_file_size", REDO.to_string());
     let mut place = Place::with(&options);
@@ -450,7 +451,7 @@ fn a_slow_copy_keeps_up_with_the_redo_log() {
     };
     let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let mut options = place.options("slow");
-    options.donor.max_rate = Some(8 << 20);
+    options.donor.max_rate = Some(RATE.into());
     let run = place.run("backup");
     let (written, sequence) = std::thread::scope(|scope| {
         scope.spawn(|| place.write_sequence(&[], &committed, &over));
@@ -475,7 +476,13 @@ fn a_slow_copy_keeps_up_with_the_redo_log() {
         let done = backup(&options, &place.repository, &run);
         let written = lsn() - before;
         over.store(true, Ordering::Relaxed);
-        done.unwrap();
+        let done = done.unwrap();
+        let at_that_rate = done.bytes as f64 / f64::from(RATE);
+        assert!(
+            done.seconds < at_that_rate,
+            "{} s, {at_that_rate} s",
+            done.seconds
+        );
         (written, committed.load(Ordering::Relaxed))
     });
     assert!(written > REDO / 2, "{written} bytes of redo log");

@@ -137,15 +137,12 @@ const PLAIN: [&str; 2] = ["in_aria", "in_myisam"];
 
 /// Rows of one session are a sequence. A backup holds its beginning, at least up to what was
 /// committed before it began, whatever happens to tables meanwhile.
-// Hazard of files: P-05, P-07, P-22 rows and definitions that change meanwhile, undo tablespaces
-//   that shrink, tables without transactions, a log in a table (MariaDB)
+// Hazard of files: P-05, P-22 rows and definitions that change meanwhile, tables without
+//   transactions, a log in a table (MariaDB)
 #[test]
 fn a_backup_is_of_one_moment_while_the_server_works() {
     for kind in KINDS {
         let options = servers::quick(kind)
-            .option("innodb_undo_log_truncate", "ON")
-            .option("innodb_max_undo_log_size", "10M")
-            .option("innodb_purge_rseg_truncate_frequency", "1")
             .option("general_log", "ON")
             .option("log_output", "TABLE");
         let mut place = Place::with(&options);
@@ -317,5 +314,75 @@ fn an_encrypted_server_comes_back_encrypted() {
         assert!(!is_plain);
         place.server.restart().unwrap();
         place.assert_holds(&expected);
+    }
+}
+
+/// How often the server has shrunk an undo tablespace.
+fn truncations(place: &Place, kind: ServerKind) -> u64 {
+    let sql = if kind == ServerKind::MySql97 {
+        "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'undo_truncate_count'"
+    } else {
+        "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Innodb_undo_truncations'"
+    };
+    place.server.query(sql).unwrap().trim().parse().unwrap()
+}
+
+// Hazard of files: P-07 undo tablespaces that the server shrinks meanwhile
+#[test]
+fn undo_tablespaces_shrink_meanwhile() {
+    for kind in [ServerKind::MariaDb118, ServerKind::MySql97] {
+        let options = servers::quick(kind)
+            .option("innodb_undo_log_truncate", "ON")
+            .option("innodb_max_undo_log_size", "10M")
+            .option("innodb_purge_rseg_truncate_frequency", "1");
+        let mut place = Place::with(&options);
+        if kind == ServerKind::MySql97 {
+            place.sql("INSTALL PLUGIN clone SONAME 'mysql_clone.so'; SET GLOBAL innodb_monitor_enable = 'undo_truncate_count'");
+        }
+        place.sql(
+            "CREATE DATABASE shop; CREATE TABLE shop.sequence (id INT PRIMARY KEY); CREATE TABLE shop.copy (id INT PRIMARY KEY);
+            CREATE TABLE shop.many (id INT PRIMARY KEY AUTO_INCREMENT, text VARCHAR(250)); INSERT INTO shop.many (text) VALUES (REPEAT('x', 250))",
+        );
+        for _ in 0..16 {
+            place.sql("INSERT INTO shop.many (text) SELECT text FROM shop.many");
+        }
+        let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let label = std::thread::scope(|scope| {
+            scope.spawn(|| place.write_sequence(&[], &committed, &over));
+            scope.spawn(|| {
+                let mut conn = servers::connect(&place.server);
+                while !over.load(Ordering::Relaxed) {
+                    // About 17 MB of undo.
+                    conn.exec("UPDATE shop.many SET text = REVERSE(CONCAT(id, RIGHT(text, 200)))")
+                        .unwrap();
+                }
+            });
+            let mut label = None;
+            for attempt in 0..40 {
+                let before = truncations(&place, kind);
+                let name = format!("busy{attempt}");
+                let done = place.back_up(&name);
+                if done.is_err() {
+                    over.store(true, Ordering::Relaxed);
+                }
+                done.unwrap();
+                if truncations(&place, kind) > before {
+                    label = Some(name);
+                    break;
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+            label.expect("no undo tablespace was shrunk during a backup")
+        });
+        let last = committed.load(Ordering::Relaxed) + 1;
+        place.server.stop().unwrap();
+        place.restore(&place.restoring(&label)).unwrap();
+        place.server.restart().unwrap();
+        let (numbers, found) = place.numbers(
+            "SELECT COUNT(*), MAX(id), (SELECT COUNT(*) FROM shop.copy) FROM shop.sequence",
+        );
+        let is_one_moment = numbers.iter().all(|number| *number == numbers[0]);
+        assert!(is_one_moment && numbers[0] <= last, "{kind}: {found}");
+        place.assert_sound();
     }
 }

@@ -2,7 +2,7 @@
 
 mod about;
 pub mod archive;
-mod event;
+pub(crate) mod event;
 mod gtid;
 pub mod kept;
 mod logs;

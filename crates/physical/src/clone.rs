@@ -15,8 +15,8 @@
 mod arrivals;
 pub mod changes;
 mod check;
-mod page;
-mod protocol;
+pub(crate) mod page;
+pub(crate) mod protocol;
 mod session;
 mod task;
 

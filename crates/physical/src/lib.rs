@@ -24,6 +24,8 @@ mod error;
 mod files;
 mod find;
 mod folder;
+#[doc(hidden)]
+pub mod fuzzing;
 mod held;
 mod incoming;
 mod option_file;

@@ -22,7 +22,7 @@
 //! and `Failed` instead of its next frame; nothing follows that.
 
 mod channel;
-mod frame;
+pub(crate) mod frame;
 mod known;
 mod receive;
 mod send;

@@ -1,0 +1,4 @@
+//! See `refloat_physical::fuzzing::copies`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| refloat_physical::fuzzing::copies(data));

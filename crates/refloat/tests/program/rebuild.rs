@@ -554,3 +554,98 @@ fn tool(server: &refloat_sandbox::Instance, folder: &Path) -> String {
     fs::set_permissions(&file, mode).expect("it can be made a program");
     path(&file)
 }
+
+/// Whose servers they are backs them up, restores them and rebuilds them.
+#[test]
+fn nobody_has_to_be_root() {
+    // As servers of distributions have it.
+    let user = "mysql";
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join("refloat");
+    fs::copy(env!("CARGO_BIN_EXE_refloat"), &program).unwrap();
+    let own = Command::new("chown")
+        .args([user, "--recursive"])
+        .arg(place.path())
+        .status();
+    assert!(own.unwrap().success());
+    let at = |name: &str| path(&place.path().join(name));
+    let run = |args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", user, "--regid", user, "--clear-groups"]);
+        command.arg(&program).args(args);
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/bin");
+        command.env("REFLOAT_STATE_DIR", at("state"));
+        Run::of(command.current_dir("/"))
+    };
+    let servers = Servers(&run, ["donor", "other"]);
+    for name in servers.1 {
+        run(&["sandbox", "start", "--name", name]).exits(0);
+    }
+    let url = |name| {
+        run(&["sandbox", "env", name, "--url"])
+            .exits(0)
+            .stdout
+            .trim()
+            .to_owned()
+    };
+    let (donor, other) = (url("donor"), url("other"));
+    let ask = |url: &str, sql: &str| {
+        let port = url.trim_end_matches('/').rsplit(':').next().unwrap();
+        let mut client = Command::new("mariadb");
+        client.args([
+            "--no-defaults",
+            "-h127.0.0.1",
+            "-uroot",
+            "-N",
+            "-P",
+            port,
+            "-e",
+            sql,
+        ]);
+        let output = client.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    ask(&donor, ROWS);
+    let (repo, to) = (at("repo"), at("state/sandbox/instances/other/data"));
+    let kept = ["--repo", repo.as_str()];
+    let from = ["--no-defaults", "--from", donor.as_str()];
+    run(&[&["backup"][..], &from, &kept].concat()).exits(0);
+    run(&[&["backups", "verify", "--restore"][..], &kept].concat()).exits(0);
+    let start = format!(
+        "REFLOAT_STATE_DIR={} {} sandbox restart other",
+        at("state"),
+        path(&program)
+    );
+    let target = [
+        "--to",
+        &to,
+        "--replace",
+        "--remove-old",
+        "--start",
+        &start,
+        "--check",
+        &other,
+    ];
+    for command in [
+        [&["restore", "latest", "--no-defaults"][..], &kept].concat(),
+        [&["rebuild"][..], &from].concat(),
+    ] {
+        run(&["sandbox", "stop", "other"]).exits(0);
+        run(&[&command[..], &target].concat()).exits(0);
+        let rows = "SELECT COUNT(*), BIT_XOR(CRC32(text)) FROM shop.t";
+        assert_eq!(ask(&other, rows), ask(&donor, rows));
+        ask(&other, "DROP DATABASE shop");
+    }
+}
+
+/// Removes the servers that a program has started, when dropped.
+struct Servers<'r>(&'r dyn Fn(&[&str]) -> Run, [&'r str; 2]);
+
+impl Drop for Servers<'_> {
+    fn drop(&mut self) {
+        for name in self.1 {
+            (self.0)(&["sandbox", "remove", name]);
+        }
+    }
+}

@@ -27,6 +27,9 @@ pub struct Copying {
     pub bytes: u64,
     /// Approximate total of bytes, if known.
     pub total: Option<u64>,
+    /// Seconds that the files will still take, if known. The redo log and catching up come after
+    /// them.
+    pub left: Option<u64>,
 }
 
 impl Copying {
@@ -61,8 +64,10 @@ impl Copying {
             "process {}\nrole {}\nstep {}\nbytes {}\n",
             self.process, self.role, self.step, self.bytes
         );
-        if let Some(total) = self.total {
-            let _ = writeln!(text, "total {total}");
+        for (name, value) in [("total", self.total), ("left", self.left)] {
+            if let Some(value) = value {
+                let _ = writeln!(text, "{name} {value}");
+            }
         }
         text
     }
@@ -79,6 +84,7 @@ impl Copying {
             step: value("step")?.to_owned(),
             bytes: value("bytes")?.parse().ok()?,
             total: value("total").and_then(|text| text.parse().ok()),
+            left: value("left").and_then(|text| text.parse().ok()),
         })
     }
 
@@ -150,6 +156,7 @@ mod tests {
             step: "copies".to_owned(),
             bytes: 5,
             total: None,
+            left: None,
         };
         // The tests of refloat run from a file with such a name.
         let (gone, running) = (copying(u32::MAX), copying(std::process::id()));
@@ -175,6 +182,7 @@ mod tests {
             step: "applies the redo log".to_owned(),
             bytes: 5,
             total: Some(9),
+            left: Some(41),
         };
         assert_eq!(Copying::parse(&copying.to_text()).as_ref(), Some(&copying));
         let folder = tempfile::tempdir().unwrap();
@@ -192,6 +200,7 @@ mod tests {
         let record = Copying {
             process: std::process::id(),
             total: None,
+            left: None,
             ..copying
         };
         std::fs::write(path, record.to_text()).unwrap();

@@ -131,7 +131,6 @@ fn attempt(
         target: plan.repository.clone(),
         plan: serde_json::to_value(&plan).unwrap_or_default(),
     });
-    run.progress.set_phase(Phase::Data);
     let mut left = Vec::new();
     let facts = ready.donor.server.facts.clone();
     let manifest = while_desynced((&options.donor, &facts), run, &mut left, || {

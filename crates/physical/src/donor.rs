@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use refloat_host::Host;
 use refloat_run::desync::no_node;
+use refloat_run::progress::Phase;
 use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection, Vendor};
 
@@ -148,6 +149,7 @@ impl Donor {
         run: &Run,
         blocked: &mut Duration,
     ) -> Result<Copied<W::File>, PhysicalError> {
+        run.progress.set_phase(Phase::Data);
         // Before anything is copied.
         let source = &self.options.source;
         let calm = self.options.gentle.then(|| {

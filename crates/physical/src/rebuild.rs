@@ -26,7 +26,7 @@ use crate::partial_copy::{self, begin_again};
 use crate::prepare::prepare;
 use crate::replica::{self, ReplicaAccount, replicate};
 use crate::serve::SendRequest;
-use crate::server::{Server, volume};
+use crate::server::{Server, Volume, volume};
 use crate::swap::Place;
 use crate::target::{TargetOptions, dispose, start};
 use crate::tool::{Tool, ToolKind};
@@ -98,8 +98,8 @@ struct Ready {
     cloned: Option<Donor>,
     tool: Tool,
     place: Place,
-    /// Bytes that the files take on the donor's disk; `None`: not visible from here.
-    room: Option<u64>,
+    /// What the donor's data directory holds; `None`: not visible from here.
+    volume: Option<Volume>,
     /// The warning about what the new server will find outside its data directory.
     warning: Option<String>,
 }
@@ -175,8 +175,8 @@ fn attempt(
     } else {
         begin_again(&plan.building, (REBUILD, &label), false)?
     };
-    if let Some(room) = ready.room {
-        partial_copy::make_room(&building, room, &run.events)?;
+    if let Some(volume) = &ready.volume {
+        partial_copy::make_room(&building, volume.room, &run.events)?;
     }
     run.progress.set_phase(Phase::Data);
     let begun = Instant::now();
@@ -268,15 +268,14 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     // If this account cannot see the files, the program at the other end says so.
     let host = options.donor.host.as_ref().unwrap_or(&Host::Local);
     let volume = volume(host, &server.facts.datadir).ok();
-    let room = volume.map(|volume| volume.room);
-    against.extend(room.and_then(|room| place.lacks_room(room)));
+    against.extend(volume.and_then(|volume| place.lacks_room(volume.room)));
     match tool {
         Some(tool) if against.is_empty() => Ok(Ready {
             server,
             cloned: None,
             tool,
             place,
-            room,
+            volume,
             warning,
         }),
         _ => Err(PhysicalError::Refused(against)),
@@ -318,7 +317,7 @@ fn look_at_sender(
     Ok(Ready {
         server: donor.server.clone(),
         tool: donor.tool.clone(),
-        room: Some(donor.volume.room),
+        volume: Some(donor.volume),
         cloned: Some(donor),
         place,
         warning,
@@ -394,7 +393,8 @@ impl Ready {
             Listen::Near => SocketAddr::new(own_address(&options.donor.source), 0).to_string(),
             Listen::ThroughSsh => SocketAddr::new(LOCAL, 0).to_string(),
         };
-        let receiver = Receiver::bind(&listen, Secret::random())?;
+        let receiver = Receiver::bind(&listen, Secret::random())?
+            .expects(self.volume.map(|volume| volume.bytes));
         let tunnel = receiver.address();
         let tunnel = tunnel.filter(|_| options.listen == Listen::ThroughSsh);
         let address = receiver.address().map(|mut address| {

@@ -91,7 +91,12 @@ fn so_far(node: &NodeView) -> String {
         None => String::new(),
         Some(copying) => match copying.total {
             Some(total) if copying.step == "copies" => {
-                format!(" ({})", human::bytes_of(copying.bytes.min(total), total))
+                let left = copying.left.map(Duration::from_secs).map(human::clock);
+                let left = left.map_or_else(String::new, |left| format!(", {left} left"));
+                format!(
+                    " ({}{left})",
+                    human::bytes_of(copying.bytes.min(total), total)
+                )
             }
             _ => format!(" ({})", copying.step),
         },

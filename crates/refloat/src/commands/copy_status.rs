@@ -44,6 +44,7 @@ impl CopyStatus {
                         step: step(now.phase).to_owned(),
                         bytes: now.source_done,
                         total: now.source_total,
+                        left: now.eta.map(|eta| eta as u64),
                     };
                     write(&datadir, &copying, &mut written);
                     more(&copying, &now);

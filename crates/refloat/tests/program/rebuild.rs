@@ -475,15 +475,18 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
         // Slow enough to be seen.
         rebuild.args(["--max-rate", "8MiB"]);
         let run = scope.spawn(move || Run::of(&mut rebuild));
-        let (mut page, mut seen) = (String::new(), [false; 2]);
+        let (mut page, mut seen) = (String::new(), [false; 3]);
         while !run.is_finished() {
             let mut status = command(state.path());
             page = Run::of(status.args(["cluster", "status", "--cluster", &list])).stdout;
             seen[0] |= page.contains("is rebuilt (");
             seen[1] |= page.contains("desync, is copied (");
+            seen[2] |= page
+                .lines()
+                .any(|line| line.contains("copied (") && line.contains(" left)"));
         }
         over.store(true, Ordering::Relaxed);
-        assert!(seen == [true; 2], "{seen:?}: {page}");
+        assert!(seen == [true; 3], "{seen:?}: {page}");
         run.join().unwrap()
     });
     let done = done

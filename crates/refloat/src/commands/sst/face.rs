@@ -129,8 +129,10 @@ fn so_far(call: &Call, copying: &Copying, rate: f64) -> String {
     let of = copying.total.map_or_else(String::new, |total| {
         format!(" of about {}", human::bytes(total))
     });
+    let left = copying.left.map(Duration::from_secs).map(human::clock);
+    let left = left.map_or_else(String::new, |left| format!(", {left} left"));
     format!(
-        "{done} {}{of}, {}",
+        "{done} {}{of}{left}, {}",
         human::bytes(copying.bytes),
         human::byte_rate(rate)
     )

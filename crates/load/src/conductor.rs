@@ -136,11 +136,8 @@ impl<'a> Conductor<'a> {
         let pool = Arc::new(BlockPool::default());
         let mut reader = SqlReader::new(input, Ends::Client, &pool);
         while self.read_statements(&mut place, &mut reader)? {}
-        place.check_whole(
-            place.script.is_cut(),
-            self.findings.bytes,
-            &self.ctx.options,
-        )?;
+        let (is_cut, end) = (place.script.is_cut(), self.findings.bytes);
+        LoadError::refuse_cut(&self.ctx.options, is_cut, (&place.name, end))?;
         self.end(&mut place)?;
         place.check_committed(&self.ctx)
     }

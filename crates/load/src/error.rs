@@ -8,7 +8,7 @@ use refloat_source::script::CUT;
 use refloat_sqltext::Item;
 use refloat_store::InputError;
 
-use super::options::WritePath;
+use super::options::{LoadOptions, WritePath};
 use super::outcome::{LoadOutcome, OrphanRows, StatementFailure};
 
 /// Advice for a load that cannot be resumed.
@@ -324,6 +324,22 @@ impl From<refloat_source::SourceError> for LoadError {
 }
 
 impl LoadError {
+    /// Refuses a file that begins as a dump tool begins it and lacks the tool's ending (`is_cut`),
+    /// unless the user accepts that. Its text ends at `offset`.
+    pub(crate) fn refuse_cut(
+        options: &LoadOptions,
+        is_cut: bool,
+        (file, offset): (&str, u64),
+    ) -> Result<(), Self> {
+        if is_cut && !options.accept_missing_trailer {
+            return Err(Self::MissingTrailer {
+                file: file.to_owned(),
+                offset,
+            });
+        }
+        Ok(())
+    }
+
     /// The error of a file that cannot be read to its end.
     pub fn of_items(file: &str, error: ItemsError) -> Self {
         let file = file.to_owned();

@@ -11,7 +11,7 @@ pub use text::{ManifestError, parse, seal, unseal, write};
 
 /// File name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
-/// The format version that this program writes, and the latest that it reads.
+/// The format version that this program writes and reads.
 pub const FORMAT: u32 = 2;
 
 /// A finished dump. [`write()`] encodes it as a file that ends with its own checksum; [`parse`]

@@ -61,10 +61,9 @@ impl DumpFolder {
         }
         let text = folder::read(&path)?;
         let manifest = manifest::parse(&text).map_err(|error| match error {
-            ManifestError::Later(_) => VerifyError::Refused(Refusal {
-                reason: format!("{}: {error}", path.display()),
-                hint: "Use the version that made it, or a newer one.".to_owned(),
-            }),
+            ManifestError::Other(_) => {
+                VerifyError::Refused(Refusal::new(format!("{}: {error}", path.display())))
+            }
             error => VerifyError::damaged(&path, format!("the manifest cannot be read: {error}")),
         })?;
         let folder = Self {

@@ -96,23 +96,6 @@ impl Place {
         Err(LoadError::unterminated(&self.name, item))
     }
 
-    /// A dump that begins as a dump tool begins it must also have the tool's ending. `cut` says
-    /// that it lacks the ending; its text ends at `offset`.
-    pub fn check_whole(
-        &self,
-        cut: bool,
-        offset: u64,
-        options: &LoadOptions,
-    ) -> Result<(), LoadError> {
-        if cut && !options.accept_missing_trailer {
-            return Err(LoadError::MissingTrailer {
-                file: self.name.to_string(),
-                offset,
-            });
-        }
-        Ok(())
-    }
-
     /// Refuses a file that ends in a transaction that nothing commits.
     pub fn check_committed(&self, ctx: &Context) -> Result<(), LoadError> {
         let Some(open) = self.transaction.open() else {

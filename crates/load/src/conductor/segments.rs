@@ -184,7 +184,8 @@ impl Conductor<'_> {
         let mut reader = SqlReader::new(input, file.ends, pool);
         while self.read_statements(&mut place, &mut reader)? {}
         check(&reader.input, file.checksum.as_deref())?;
-        place.check_whole(place.script.is_cut_part(), reader.read, &self.ctx.options)?;
+        let is_cut = place.script.is_cut_part();
+        LoadError::refuse_cut(&self.ctx.options, is_cut, (&place.name, reader.read))?;
         position.fetch_add(reader.position(), Ordering::Relaxed);
         self.finish_current(&mut place)?;
         place.check_committed(&self.ctx)
@@ -332,8 +333,8 @@ impl Conductor<'_> {
             };
             check(input, read.checksum.as_deref())?;
             if let FileReader::Sql(sql) = &file {
-                let cut = place.script.is_cut_part();
-                place.check_whole(cut, sql.read, &self.ctx.options)?;
+                let is_cut = place.script.is_cut_part();
+                LoadError::refuse_cut(&self.ctx.options, is_cut, (&place.name, sql.read))?;
             }
             place.check_committed(&self.ctx)?;
             if let (FileReader::Delimited(found), Some((expected, by))) = (&file, &read.text) {

@@ -33,15 +33,9 @@ pub fn at_stream(
     } else {
         Outline::of_compressed(input, options, cancel)?
     };
-    if let Some(outline) = &outline
-        && outline.frame.is_cut()
-        && !options.accept_missing_trailer
-    {
-        let offset = input.total_bytes().unwrap_or(0);
-        return Err(LoadError::MissingTrailer {
-            file: input.name().to_owned(),
-            offset,
-        });
+    if let Some(outline) = &outline {
+        let end = input.total_bytes().unwrap_or(0);
+        LoadError::refuse_cut(options, outline.frame.is_cut(), (input.name(), end))?;
     }
     Ok(outline)
 }

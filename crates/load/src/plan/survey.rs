@@ -244,12 +244,8 @@ impl<'a> Survey<'a> {
         } else {
             script.is_cut()
         };
-        if cut && !self.options.accept_missing_trailer {
-            return Err(LoadError::MissingTrailer {
-                file: self.source.clone(),
-                offset: self.found.bytes - before,
-            });
-        }
+        let end = self.found.bytes - before;
+        LoadError::refuse_cut(self.options, cut, (&self.source, end))?;
         if !cut {
             self.refuse_open();
         }

@@ -970,7 +970,7 @@ fn damages(desk: &Desk) -> Vec<Damage<'_>> {
         (
             "a later format",
             3,
-            "use a newer one",
+            "or a newer one",
             Box::new(|out| {
                 edit_manifest(out, |text| {
                     text.replacen("\"format\": 2", "\"format\": 3", 1)

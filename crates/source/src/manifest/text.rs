@@ -26,9 +26,11 @@ pub enum ManifestError {
     /// It is not what was written.
     #[error("it is damaged: {0}")]
     Damaged(String),
-    /// It has a later format version.
-    #[error("its format is {0}, and this version reads up to {FORMAT}: use a newer one")]
-    Later(u64),
+    /// It has another format version.
+    #[error(
+        "its format is {0}, and this version reads {FORMAT}: use the one that made it, or a newer one"
+    )]
+    Other(u64),
     /// It has no format version.
     #[error("it does not name a format of refloat")]
     NoFormat,
@@ -81,7 +83,7 @@ pub fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
     }
     match format(text).map_err(damaged)? {
         None | Some(0) => return Err(ManifestError::NoFormat),
-        Some(format) if format > u64::from(FORMAT) => return Err(ManifestError::Later(format)),
+        Some(format) if format != u64::from(FORMAT) => return Err(ManifestError::Other(format)),
         Some(_) if sealed.is_none() => {
             return Err(damaged(format!(
                 "it does not end with its checksum, as it was written; {HINT}"
@@ -205,11 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn a_later_format_and_none_are_told_apart() {
-        let mut later = example();
-        later.format = FORMAT + 1;
-        let found = parse(&write(&later).unwrap());
-        assert!(matches!(found, Err(ManifestError::Later(_))), "{found:?}");
+    fn another_format_and_none_are_told_apart() {
+        for format in [FORMAT - 1, FORMAT + 1] {
+            let mut other = example();
+            other.format = format;
+            let found = parse(&write(&other).unwrap());
+            assert!(matches!(found, Err(ManifestError::Other(_))), "{found:?}");
+        }
         let found = parse(b"{}");
         assert!(matches!(found, Err(ManifestError::NoFormat)), "{found:?}");
     }

@@ -292,10 +292,11 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
 /// The same for a backup of the node's files.
 fn backed_up(node: &Instance, desk: &Desk) {
     let repo = desk.path("repo").display().to_string();
+    let tool = servers::program(node, "mariadb-backup", &desk.path(""));
     let backup = |more: &[&str]| {
         let from = ["backup", "--from", &node.url(), "--repo", &repo, "--desync"];
         let mut command = desk.refloat(from);
-        command.args(more);
+        command.arg("--tool").arg(&tool).args(more);
         command
     };
     let is = |value: &str| of_cluster(node, "wsrep_desync") == value;

@@ -442,6 +442,7 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
         .start_cluster_ephemeral(&GaleraOptions::new(servers::nodes(), 2))
         .expect("a cluster starts");
     let [donor, node] = [0, 1].map(|at| &cluster.nodes()[at]);
+    let tool = servers::program(donor, "mariadb-backup", state.path());
     servers::client(donor, &[], ROWS.as_bytes()).unwrap();
     node.stop().unwrap();
     // What it had is of no use any more.
@@ -468,8 +469,8 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
         let mut rebuild = command(state.path());
         rebuild.args(["rebuild", "--no-defaults", "--cluster", &list]);
         rebuild.args(["--to", &path(&node.datadir()), "--replace"]);
-        rebuild.args(["--tool", &tool(donor, state.path())]);
-        rebuild.args(["--donor-tool", &tool(donor, state.path())]);
+        rebuild.arg("--tool").arg(&tool);
+        rebuild.arg("--donor-tool").arg(&tool);
         rebuild.args(["--start", &start, "--check", &node.socket_url()]);
         rebuild.args(["--desync", "--gentle", "--remove-old"]);
         // Slow enough to be seen.
@@ -514,7 +515,7 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
     let mut backup = command(state.path());
     backup.args(["backup", "--no-defaults", "--from", &donor.socket_url()]);
     backup.args(["--repo", &path(&state.path().join("repo")), "--desync"]);
-    backup.args(["--tool", &tool(donor, state.path())]);
+    backup.arg("--tool").arg(&tool);
     let desync = || donor.query("SELECT @@wsrep_desync").unwrap().trim() == "1";
     let mut was_desynced = false;
     while_written(donor, backup, || was_desynced |= desync()).exits(0);
@@ -538,24 +539,6 @@ fn old_data(datadir: &Path) -> usize {
     let names = all.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
     let of_it = names.filter(|found| found.starts_with(&format!("{name}.refloat-")));
     of_it.count()
-}
-
-/// The mariadb-backup of a server, as one program.
-fn tool(server: &refloat_sandbox::Instance, folder: &Path) -> String {
-    let installation = server.installation().expect("it is installed");
-    let command: Command = installation
-        .other("mariadb-backup")
-        .expect("mariadb-backup comes with it");
-    let words: Vec<String> = std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(|word| format!("'{}'", word.to_string_lossy()))
-        .collect();
-    let file = folder.join("mariadb-backup");
-    let script = format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "));
-    fs::write(&file, script).expect("a script can be written");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&file, mode).expect("it can be made a program");
-    path(&file)
 }
 
 /// Whose servers they are backs them up, restores them and rebuilds them.

@@ -970,7 +970,7 @@ fn damages(desk: &Desk) -> Vec<Damage<'_>> {
         (
             "a later format",
             3,
-            "or a newer one",
+            "use the version of refloat that made it",
             Box::new(|out| {
                 edit_manifest(out, |text| {
                     text.replacen("\"format\": 2", "\"format\": 3", 1)

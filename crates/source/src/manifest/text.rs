@@ -28,7 +28,7 @@ pub enum ManifestError {
     Damaged(String),
     /// It has another format version.
     #[error(
-        "its format is {0}, and this version reads {FORMAT}: use the one that made it, or a newer one"
+        "its format is {0}, and this version reads {FORMAT}: use the version of refloat that made it"
     )]
     Other(u64),
     /// It has no format version.
@@ -68,7 +68,7 @@ fn checksum_of(body: &[u8]) -> String {
 /// Decodes a manifest, and trusts it only if its checksum matches.
 ///
 /// # Errors
-/// It is damaged, has a later format version, or is not a manifest.
+/// It is damaged, has another format version, or is not a manifest.
 pub fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
     let damaged = ManifestError::Damaged;
     let sealed = unseal(text);

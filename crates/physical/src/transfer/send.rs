@@ -355,6 +355,8 @@ struct Link {
     has: u64,
     /// Frames that it has not acknowledged, the oldest first.
     pending: VecDeque<Vec<u8>>,
+    /// When the connection was lost, if nothing has come from the receiver since.
+    lost: Option<Instant>,
     answer: Vec<u8>,
 }
 
@@ -367,6 +369,7 @@ impl Link {
             channel,
             has,
             pending: VecDeque::new(),
+            lost: None,
             answer: Vec::new(),
         })
     }
@@ -383,8 +386,7 @@ impl Link {
         self.pending.push_back(frame);
         match sent {
             Ok(()) => {}
-            Err(ChannelError::Lost(_)) => self.again()?,
-            Err(error) => return Err(error),
+            Err(error) => self.again(error)?,
         }
         self.wait(WINDOW)
     }
@@ -399,14 +401,13 @@ impl Link {
             match self.channel.receive(&mut self.answer) {
                 Ok(()) => match Frame::read(&self.answer) {
                     Some(Frame::Has(count)) => self.acknowledge(count)?,
-                    Some(Frame::Alive) => {}
+                    Some(Frame::Alive) => self.lost = None,
                     Some(Frame::Failed(reason)) => {
                         return Err(ChannelError::Failed(reason.to_owned()));
                     }
                     _ => return Err(ChannelError::Foreign("it answers something else")),
                 },
-                Err(ChannelError::Lost(_)) => self.again()?,
-                Err(error) => return Err(error),
+                Err(error) => self.again(error)?,
             }
         }
         Ok(())
@@ -416,15 +417,26 @@ impl Link {
         let news = count.checked_sub(self.has);
         let news = news.filter(|news| *news <= self.pending.len() as u64);
         let news = news.ok_or(ChannelError::Foreign("it acknowledges what was not sent"))?;
+        if news > 0 {
+            self.lost = None;
+        }
         self.pending.drain(..news as usize);
         self.has = count;
         Ok(())
     }
 
-    /// Replaces the connection, and sends what the receiver does not have.
-    fn again(&mut self) -> Result<(), ChannelError> {
-        let begun = Instant::now();
-        loop {
+    /// Replaces a connection that was lost, and sends what the receiver does not have. Another
+    /// error is returned.
+    fn again(&mut self, mut error: ChannelError) -> Result<(), ChannelError> {
+        while matches!(error, ChannelError::Lost(_)) {
+            if let Some(since) = self.lost {
+                // It is lost again and again.
+                if since.elapsed() > PATIENCE || self.shared.cancel.is_cancelled() {
+                    break;
+                }
+                self.shared.cancel.sleep(RETRY);
+            }
+            self.lost.get_or_insert_with(Instant::now);
             let (channel, has) = establish(&self.shared, self.stream, false)?;
             self.channel = channel;
             self.acknowledge(has)?;
@@ -433,14 +445,11 @@ impl Link {
                 .iter()
                 .try_for_each(|frame| self.channel.send(frame));
             match all {
-                Err(ChannelError::Lost(_))
-                    if begun.elapsed() < PATIENCE && !self.shared.cancel.is_cancelled() =>
-                {
-                    self.shared.cancel.sleep(RETRY);
-                }
-                other => return other,
+                Ok(()) => return Ok(()),
+                Err(next) => error = next,
             }
         }
+        Err(error)
     }
 }
 

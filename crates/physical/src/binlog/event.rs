@@ -273,10 +273,13 @@ impl<R: Read> Events<R> {
             let words = "an event has an impossible length".to_owned();
             return Err(Failure::Damaged(words));
         }
-        self.event.resize(size, 0);
-        self.source
-            .read_exact(&mut self.event[HEAD..])
-            .map_err(ended)?;
+        // Not all at once: a damaged length would take memory for bytes that never come.
+        let rest = (size - HEAD) as u64;
+        let mut body = self.source.by_ref().take(rest);
+        let read = body.read_to_end(&mut self.event).map_err(ended)?;
+        if read as u64 != rest {
+            return Err(Failure::Torn);
+        }
         let begins = self.checks.at;
         let head = self.checks.take(&self.event).map_err(Failure::Damaged)?;
         Ok(Some((begins, head)))

@@ -175,16 +175,16 @@ fn look(
     // Earlier backups that cannot be read have no blocks to share, but must not prevent new
     // backups.
     let mut warnings = Vec::new();
-    let parents = repository.map_or_else(|| Ok(Vec::new()), |it| parents(it, &donor.server));
-    let parents = parents.unwrap_or_else(|error| {
+    let found = repository.map_or_else(|| Ok((Vec::new(), false)), |it| parents(it, &donor.server));
+    let (parents, is_known) = found.unwrap_or_else(|error| {
         let why = refloat_host::chain(&error);
         warnings.push(format!(
             "no blocks are shared, because earlier backups cannot be read: {why}"
         ));
-        Vec::new()
+        (Vec::new(), false)
     });
-    if parents.is_empty() {
-        warnings.extend(too_little(storage, donor.volume.bytes));
+    if !is_known {
+        warnings.extend(too_little(storage, donor.volume.room));
     }
     Ok(Ready {
         donor,
@@ -194,7 +194,7 @@ fn look(
     })
 }
 
-/// Warns of a storage in which a backup that shares no blocks may not fit. How far data can be
+/// Warns of a storage in which the first backup of a server may not fit. How far data can be
 /// compressed is only known once they are, so this refuses nothing.
 fn too_little(storage: &dyn Storage, bytes: u64) -> Option<String> {
     let room = storage.room().filter(|room| *room < bytes / 2)?;
@@ -206,8 +206,12 @@ fn too_little(storage: &dyn Storage, bytes: u64) -> Option<String> {
 }
 
 /// The backups that this one will have most blocks in common with: the newest of the same server,
-/// and the newest of all, which may be of another node of its cluster.
-fn parents(repository: &Repository, server: &Server) -> Result<Vec<Manifest>, PhysicalError> {
+/// and the newest of all, which may be of another node of its cluster. Returns, too, whether there
+/// is one of the same server.
+fn parents(
+    repository: &Repository,
+    server: &Server,
+) -> Result<(Vec<Manifest>, bool), PhysicalError> {
     let all = repository.backups()?;
     let physical = || {
         all.iter()
@@ -225,7 +229,7 @@ fn parents(repository: &Repository, server: &Server) -> Result<Vec<Manifest>, Ph
     {
         parents.push(newest.clone());
     }
-    Ok(parents)
+    Ok((parents, same.is_some()))
 }
 
 impl Ready {

@@ -1,5 +1,6 @@
 //! What was backed up is what is restored.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,9 +11,11 @@ use refloat_physical::backup::{backup, plan};
 use refloat_physical::verify;
 use refloat_repository::LATEST;
 use refloat_run::events::Record;
+use refloat_run::progress::Phase;
 use refloat_run::{CancelReason, Event, EventSink};
 use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
+use refloat_testkit::stop::StopOnDrop;
 
 use crate::common::{KINDS, Place, TABLES};
 
@@ -317,14 +320,36 @@ fn an_encrypted_server_comes_back_encrypted() {
     }
 }
 
-/// How often the server has shrunk an undo tablespace.
-fn truncations(place: &Place, kind: ServerKind) -> u64 {
+/// What changes when the server has shrunk an undo tablespace.
+fn undo_tablespaces(place: &Place, kind: ServerKind) -> String {
+    // On MySQL, a tablespace that was shrunk has another number.
     let sql = if kind == ServerKind::MySql97 {
-        "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'undo_truncate_count'"
+        "SELECT GROUP_CONCAT(SPACE ORDER BY NAME) FROM information_schema.INNODB_TABLESPACES WHERE SPACE_TYPE = 'Undo'"
     } else {
         "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Innodb_undo_truncations'"
     };
-    place.server.query(sql).unwrap().trim().parse().unwrap()
+    place.server.query(sql).unwrap()
+}
+
+/// Backs the server up. Returns whether it has shrunk an undo tablespace while files were copied.
+fn shrinks_during_a_backup(place: &Place, kind: ServerKind, label: &str) -> bool {
+    let run = place.run("backup");
+    std::thread::scope(|scope| {
+        let backup = scope.spawn(|| backup(&place.options(label), &place.repository, &run));
+        let mut seen = BTreeSet::new();
+        while !backup.is_finished() {
+            let copies = || run.progress.snapshot().phase == Phase::Data;
+            if copies() {
+                let found = undo_tablespaces(place, kind);
+                if copies() {
+                    seen.insert(found);
+                }
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        backup.join().unwrap().map_err(|(error, _)| error).unwrap();
+        seen.len() > 1
+    })
 }
 
 // Hazard of files: P-07 undo tablespaces that the server shrinks meanwhile
@@ -337,7 +362,7 @@ fn undo_tablespaces_shrink_meanwhile() {
             .option("innodb_purge_rseg_truncate_frequency", "1");
         let mut place = Place::with(&options);
         if kind == ServerKind::MySql97 {
-            place.sql("INSTALL PLUGIN clone SONAME 'mysql_clone.so'; SET GLOBAL innodb_monitor_enable = 'undo_truncate_count'");
+            place.sql("INSTALL PLUGIN clone SONAME 'mysql_clone.so'");
         }
         place.sql(
             "CREATE DATABASE shop; CREATE TABLE shop.sequence (id INT PRIMARY KEY); CREATE TABLE shop.copy (id INT PRIMARY KEY);
@@ -348,6 +373,7 @@ fn undo_tablespaces_shrink_meanwhile() {
         }
         let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
         let label = std::thread::scope(|scope| {
+            let _over = StopOnDrop(&over);
             scope.spawn(|| place.write_sequence(&[], &committed, &over));
             scope.spawn(|| {
                 let mut conn = servers::connect(&place.server);
@@ -357,23 +383,10 @@ fn undo_tablespaces_shrink_meanwhile() {
                         .unwrap();
                 }
             });
-            let mut label = None;
-            for attempt in 0..40 {
-                let before = truncations(&place, kind);
-                let name = format!("busy{attempt}");
-                let done = place.back_up(&name);
-                if done.is_err() {
-                    over.store(true, Ordering::Relaxed);
-                }
-                done.unwrap();
-                if truncations(&place, kind) > before {
-                    label = Some(name);
-                    break;
-                }
-            }
-            over.store(true, Ordering::Relaxed);
-            label.expect("no undo tablespace was shrunk during a backup")
+            let mut labels = (0..60).map(|attempt| format!("busy{attempt}"));
+            labels.find(|label| shrinks_during_a_backup(&place, kind, label))
         });
+        let label = label.expect("no undo tablespace was shrunk during a backup");
         let last = committed.load(Ordering::Relaxed) + 1;
         place.server.stop().unwrap();
         place.restore(&place.restoring(&label)).unwrap();

@@ -67,9 +67,9 @@ fn one_row_of_a_hundred_megabytes() {
 /// Memory of a backup with two threads, in KiB. 118 MiB were measured for 3 GB into a bucket.
 const BACKUP_PEAK_KIB: u64 = 160 << 10;
 
-/// More data than that, which cannot be compressed, go into a folder and into a bucket.
+/// 200 MB that cannot be compressed go into a folder and into a bucket.
 #[test]
-fn a_backup_takes_no_more_memory_for_more_data() {
+fn a_backup_takes_less_memory_than_its_data() {
     for kind in BOTH {
         let desk = Desk::new();
         let server = servers::start(&servers::quick(kind));

@@ -400,7 +400,13 @@ fn nodes_join_by_the_program_whatever_goes_wrong() {
     let cut = String::from_utf8_lossy(&cut.stdout).lines().count();
     assert!(cut > 1, "no connection was cut");
     node.wait_ready(LONG).unwrap();
-    assert!(rate_of(&logs.joiner(), "received ") < 12.0 && rate_of(&logs.donor(), "read ") < 12.0);
+    // The limit is 8 MiB/s, and what was not used of a second may be made up for.
+    for rate in [
+        rate_of(&logs.joiner(), "received "),
+        rate_of(&logs.donor(), "read "),
+    ] {
+        assert!(rate < 24.0, "{rate} MiB/s");
+    }
 
     node.stop().unwrap();
     place.configure(&[0, 1, 2], "[sst]\nrlimit=1G");
@@ -413,17 +419,63 @@ fn nodes_join_by_the_program_whatever_goes_wrong() {
     place.joins(2, 1);
 }
 
+/// A process of a copy is killed, at either end and at another moment each time: the next start
+/// joins, whatever became of this one. `REFLOAT_SST_KILLS` sets how often.
+// Hazard of clusters: kill -9 of each process of a full copy (the slow tests)
+#[test]
+#[ignore = "minutes of full copies"]
+fn whoever_is_killed_during_a_copy_the_next_one_joins() {
+    let kills = std::env::var("REFLOAT_SST_KILLS").ok();
+    let kills: u64 = kills.map_or(20, |kills| kills.parse().expect("a number"));
+    let place = Place::new(ServerKind::MariaDb1011);
+    place.configure(&[0, 1, 2], "[sst]\nrlimit=8M");
+    let node = place.node(2);
+    let mut killed = 0;
+    for round in 0..kills {
+        node.stop().unwrap();
+        place.write_much();
+        place.begin(2, 1);
+        // Up to four seconds from the beginning; a copy takes three at that rate.
+        std::thread::sleep(Duration::from_millis(round * 379 % 4000));
+        let helpers = [2, 1].map(|at| place.node(at).helpers());
+        let helpers: Vec<u32> = helpers.concat();
+        if let Some(pid) = helpers.get((round % helpers.len().max(1) as u64) as usize) {
+            let kill = Command::new("kill").args(["-9", &pid.to_string()]).status();
+            killed += u64::from(kill.unwrap().success());
+        }
+        if node.wait_ready(LONG).is_err() {
+            wait_until("its end", || {
+                node.pid().unwrap().is_none() && node.helpers().is_empty()
+            });
+        }
+        wait_until("the donor in step", || {
+            let state = place
+                .node(1)
+                .query("SHOW STATUS LIKE 'wsrep_local_state_comment'");
+            state.is_ok_and(|state| state.contains("Synced")) && place.node(1).helpers().is_empty()
+        });
+        if node.pid().unwrap().is_some() {
+            node.stop().unwrap();
+        }
+        place.joins(2, 1);
+        assert_eq!(place.left(1), Vec::<PathBuf>::new(), "round {round}");
+    }
+    assert!(killed >= kills / 2, "only {killed} of {kills} were killed");
+}
+
 /// Whoever lists the processes of the machine sees neither the password of the copies' account nor
 /// the secret of the transfer.
 // Hazard of clusters: S-01 passwords in the process list during a full copy
 fn nobody_sees_the_password(place: &Place, nodes: &[usize]) {
     for at in nodes {
-        let helpers = place.node(*at).helpers();
-        assert!(!helpers.is_empty(), "nothing of node {at} runs");
-        for pid in helpers {
+        let words = place.node(*at).helpers().into_iter().filter_map(|pid| {
             // It may have ended.
-            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let words = String::from_utf8_lossy(&words).replace('\0', " ");
+            let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+            Some(String::from_utf8_lossy(&words).replace('\0', " "))
+        });
+        let words: Vec<String> = words.filter(|words| !words.is_empty()).collect();
+        assert!(!words.is_empty(), "nothing of node {at} runs");
+        for words in words {
             let is_said = words.contains("its-password") || words.contains("refloat:");
             assert!(!is_said, "{words}");
         }

@@ -72,8 +72,8 @@ pub enum PhysicalError {
         /// What is missing or does not fit.
         reason: String,
     },
-    /// Pages of the server whose checksums are wrong on its disk: each file with its first one.
-    #[error("the server's files are damaged: the checksum of {0} is wrong")]
+    /// Pages of the server whose checksums are wrong on its disk: `of page N in FILE, …`.
+    #[error("the server's files are damaged; wrong checksums: {0}")]
     DamagedPages(String),
     /// A transfer between two machines.
     #[error("transfer with {peer}")]

@@ -19,7 +19,7 @@ use refloat_repository::BLOCK;
 use refloat_run::{CancelReason, Refusal};
 
 use crate::clone::changes::{self, CHANGES, NAMES, target_of};
-use crate::clone::page;
+use crate::clone::page::{self, Pages};
 use crate::clone::protocol::{DataInfo, FileInfo, Progress, Stage, StageInfo};
 use crate::error::PhysicalError;
 use crate::folder::confined;
@@ -27,10 +27,11 @@ use crate::stream::{Blocks, Files};
 
 /// How long one connection waits for others while nothing arrives.
 const STANDSTILL: Duration = Duration::from_secs(600);
-/// Pages of the system tablespace in which servers before MySQL 8.0.20 keep copies of pages that
-/// they are about to write, as long as it has the usual layout. What a crash has left there is no
-/// damage.
-const DOUBLEWRITE: std::ops::Range<u64> = 64..192;
+/// More pages than a server writes at the same moments as they are sent. So many wrong checksums
+/// are damage, whatever comes later.
+const DAMAGED_MAX: usize = 1_000_000;
+/// Files that an error names.
+const NAMED: usize = 5;
 /// Offset of the checkpoint in the first file of a redo log.
 const CHECKPOINT_AT: usize = 512 + 8;
 
@@ -40,8 +41,8 @@ pub struct Target<F> {
     pub file: F,
     /// Number of the file in the list of changes.
     pub number: u32,
-    space: u32,
-    flags: u32,
+    /// How its pages are; `None`: it has none.
+    pages: Option<Pages>,
 }
 
 /// A file of the donor.
@@ -303,57 +304,83 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         Ok(Some(Target {
             file: file.id,
             number: target_of(info.file, is_redo),
-            space: file.space,
-            flags: if is_redo { page::NO_SPACE } else { file.flags },
+            pages: (!is_redo && file.flags != page::NO_SPACE).then(|| Pages::of(file.flags)),
         }))
     }
 
     /// Looks at the checksums of pages. What arrives later decides.
-    pub fn look(&self, info: &DataInfo, target: &Target<W::File>, bytes: &[u8]) {
-        if target.flags == page::NO_SPACE {
-            return;
+    pub fn look(
+        &self,
+        info: &DataInfo,
+        target: &Target<W::File>,
+        bytes: &[u8],
+    ) -> Result<(), PhysicalError> {
+        let Some(pages) = target.pages else {
+            return Ok(());
+        };
+        if !info.begins.is_multiple_of(pages.size as u64) {
+            return Ok(());
         }
-        let (logical, physical) = page::sizes(target.flags);
-        if !info.begins.is_multiple_of(physical as u64) {
-            return;
-        }
-        let begins = info.begins / physical as u64;
+        let first = info.begins / pages.size as u64;
         let (mut sound, mut damaged) = (Vec::new(), Vec::new());
-        for (number, page) in (begins..).zip(bytes.chunks_exact(physical)) {
-            if page::is_sound(page, physical < logical) {
+        for (number, page) in (first..).zip(bytes.chunks_exact(pages.size)) {
+            if page::is_sound(page, pages.is_compressed) {
                 sound.push(number);
-            } else if target.space > 0 || !DOUBLEWRITE.contains(&number) {
+            } else {
                 damaged.push(number);
             }
         }
         let mut all = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
         if damaged.is_empty() && all.is_empty() {
-            return;
+            return Ok(());
         }
         let of_file = all.entry(info.file).or_default();
         for number in sound {
             of_file.remove(&number);
         }
         of_file.extend(damaged);
+        let is_too_much = of_file.len() > DAMAGED_MAX;
+        drop(all);
+        if is_too_much {
+            self.all_sound(&self.state().files)?;
+        }
+        Ok(())
     }
 
     /// Fails if a page is damaged at the donor's.
     fn all_sound(&self, files: &BTreeMap<u32, Arrived<W::File>>) -> Result<(), PhysicalError> {
         let all = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
-        let damaged = all.iter().filter_map(|(index, pages)| {
-            let file = files.get(index).filter(|file| !file.is_removed)?;
-            let first = pages.first()?;
-            let others = match pages.len() {
-                1 => String::new(),
-                more => format!(" and {} more pages", more - 1),
+        let mut words = Vec::new();
+        for (index, pages) in all.iter() {
+            let Some(file) = files.get(index).filter(|file| !file.is_removed) else {
+                continue;
             };
-            Some(format!("page {first}{others} of {}", file.path))
-        });
-        let damaged: Vec<String> = damaged.collect();
-        if damaged.is_empty() {
+            // Pages of the system tablespace in which older servers keep copies of pages that they
+            // are about to write, and newer ones nothing (`TRX_SYS_DOUBLEWRITE`). What a crash has
+            // left there is no damage.
+            let extent = Pages::of(file.flags).in_extent() as u64;
+            let before = index.checked_sub(1).and_then(|index| files.get(&index));
+            let is_first = file.space == 0 && before.is_none_or(|before| before.space != 0);
+            let copies = if is_first { extent..3 * extent } else { 0..0 };
+            let mut pages = pages.iter().filter(|page| !copies.contains(page));
+            if let Some(first) = pages.next() {
+                let others = match pages.count() {
+                    0 => String::new(),
+                    1 => " and of another page".to_owned(),
+                    more => format!(" and of {more} more pages"),
+                };
+                words.push(format!("of page {first}{others} in {}", file.path));
+            }
+        }
+        if words.is_empty() {
             return Ok(());
         }
-        Err(PhysicalError::DamagedPages(damaged.join(", ")))
+        let others = words.len().saturating_sub(NAMED);
+        if others > 0 {
+            words.truncate(NAMED);
+            words.push(format!("and of pages in {others} more files"));
+        }
+        Err(PhysicalError::DamagedPages(words.join(", ")))
     }
 
     /// Whether bytes are the head or the tail of the redo log. These are kept until the end.

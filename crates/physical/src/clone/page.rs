@@ -23,22 +23,52 @@ const NO_CHECKSUM: u32 = 0xDEAD_BEEF;
 const PACKED: u16 = 14;
 const ALGORITHM_AT: usize = 27;
 const ZLIB: u8 = 1;
+const LZ4: u8 = 2;
 const UNPACKED_TYPE_AT: usize = 28;
 const UNPACKED_SIZE_AT: usize = 30;
 const PACKED_SIZE_AT: usize = 32;
-/// Types of pages that are encrypted on the disk, to `FIL_PAGE_ENCRYPTED_RTREE`.
+/// Types of pages that are encrypted on the disk, to `FIL_PAGE_ENCRYPTED_RTREE`. A tablespace that
+/// was decrypted may still have such pages; only the server can read them.
 const ENCRYPTED: std::ops::RangeInclusive<u16> = 15..=17;
 /// Size of a page whose flags do not state one.
 const USUAL: usize = 16 << 10;
 
-/// Logical and physical size of a page, in bytes. They differ in compressed tables.
-pub fn sizes(flags: u32) -> (usize, usize) {
-    let size = |shift: u32| match (flags >> shift) & 15 {
-        0 => None,
-        power => Some(512 << power),
-    };
-    let logical = size(6).unwrap_or(USUAL);
-    (logical, size(1).unwrap_or(logical))
+/// How the pages of a tablespace are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pages {
+    /// Size of a page in memory, in bytes.
+    logical: usize,
+    /// Size of a page in the file, in bytes.
+    pub size: usize,
+    /// Whether its tables have `ROW_FORMAT=COMPRESSED`. Their pages may be as large as others
+    /// (`KEY_BLOCK_SIZE=16`).
+    pub is_compressed: bool,
+}
+
+impl Pages {
+    /// By the flags of the tablespace.
+    pub fn of(flags: u32) -> Self {
+        let size = |shift: u32| match (flags >> shift) & 15 {
+            0 => None,
+            power => Some(512 << power),
+        };
+        let logical = size(6).unwrap_or(USUAL);
+        let compressed = size(1);
+        Self {
+            logical,
+            size: compressed.unwrap_or(logical),
+            is_compressed: compressed.is_some(),
+        }
+    }
+
+    /// Pages in an extent.
+    pub fn in_extent(self) -> usize {
+        if self.logical <= USUAL {
+            (1 << 20) / self.logical
+        } else {
+            64
+        }
+    }
 }
 
 /// The size that a recovering server expects of a tablespace: whole extents, if there is more than
@@ -47,13 +77,8 @@ pub fn aligned(size: u64, flags: u32) -> u64 {
     if flags == NO_SPACE {
         return size;
     }
-    let (logical, physical) = sizes(flags);
-    let pages = if logical <= USUAL {
-        (1 << 20) / logical
-    } else {
-        64
-    };
-    let extent = (pages * physical) as u64;
+    let pages = Pages::of(flags);
+    let extent = (pages.in_extent() * pages.size) as u64;
     if size > extent {
         size.next_multiple_of(extent)
     } else {
@@ -65,8 +90,8 @@ pub fn aligned(size: u64, flags: u32) -> u64 {
 /// number of the tablespace in it, and the rest in the redo log (`fil_write_initial_pages`).
 /// `version` is that of the server, as in 90700.
 pub fn first(space: u32, flags: u32, version: u32) -> Vec<u8> {
-    let (logical, physical) = sizes(flags);
-    let mut page = vec![0; physical];
+    let pages = Pages::of(flags);
+    let mut page = vec![0; pages.size];
     let mut put = |at: usize, number: u32| {
         page[at..at + 4].copy_from_slice(&number.to_be_bytes());
     };
@@ -75,15 +100,13 @@ pub fn first(space: u32, flags: u32, version: u32) -> Vec<u8> {
     put(SPACE_AT, space);
     put(DATA_AT, space);
     put(DATA_AT + 16, flags);
-    let sum = if physical < logical {
-        sum_of_compressed(&page)
+    if pages.is_compressed {
+        let sum = sum_of_compressed(&page);
+        page[..4].copy_from_slice(&sum.to_be_bytes());
     } else {
-        sum_of(&page)
-    };
-    page[..4].copy_from_slice(&sum.to_be_bytes());
-    if physical == logical {
-        let end = page.len() - TRAILER;
-        page[end..end + 4].copy_from_slice(&sum.to_be_bytes());
+        let (sum, end) = (sum_of(&page).to_be_bytes(), page.len() - TRAILER);
+        page[..4].copy_from_slice(&sum);
+        page[end..end + 4].copy_from_slice(&sum);
     }
     page
 }
@@ -113,8 +136,11 @@ pub fn is_sound(page: &[u8], is_compressed: bool) -> bool {
     let kind = short(page, TYPE_AT);
     if kind == PACKED {
         // The checksum is that of the page in memory. LZ4 has none of its own.
-        return page[ALGORITHM_AT] != ZLIB
-            || unpacked(page).is_some_and(|page| is_sound(&page, false));
+        return match page[ALGORITHM_AT] {
+            ZLIB => unpacked(page).is_some_and(|page| is_sound(&page, false)),
+            LZ4 => usize::from(short(page, PACKED_SIZE_AT)) <= page.len() - DATA_AT,
+            _ => false,
+        };
     }
     if ENCRYPTED.contains(&kind) {
         return true;
@@ -177,12 +203,15 @@ fn old_sum_of_compressed(page: &[u8]) -> u32 {
 /// The page that was compressed (`Compression::deserialize`). `None`: it is damaged.
 fn unpacked(page: &[u8]) -> Option<Vec<u8>> {
     let packed = page[DATA_AT..].get(..usize::from(short(page, PACKED_SIZE_AT)))?;
-    let size = DATA_AT + usize::from(short(page, UNPACKED_SIZE_AT));
-    let mut whole = Vec::with_capacity(size);
+    if DATA_AT + usize::from(short(page, UNPACKED_SIZE_AT)) != page.len() {
+        return None;
+    }
+    let mut whole = Vec::with_capacity(page.len());
     whole.extend_from_slice(&page[..DATA_AT]);
     whole.copy_within(UNPACKED_TYPE_AT..UNPACKED_SIZE_AT, TYPE_AT);
     let status = Decompress::new(true).decompress_vec(packed, &mut whole, FlushDecompress::Finish);
-    let is_whole = status.is_ok_and(|status| status == Status::StreamEnd) && whole.len() == size;
+    let is_whole =
+        status.is_ok_and(|status| status == Status::StreamEnd) && whole.len() == page.len();
     (is_whole && short(&whole, TYPE_AT) != PACKED).then_some(whole)
 }
 
@@ -204,8 +233,14 @@ mod tests {
     #[test]
     fn sums_and_sizes() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
-        assert_eq!(sizes(0x4021), (16384, 16384));
-        assert_eq!(sizes(0x29), (16384, 8192)); // KEY_BLOCK_SIZE=8
+        let pages = |logical, size, is_compressed| Pages {
+            logical,
+            size,
+            is_compressed,
+        };
+        assert_eq!(Pages::of(0x4021), pages(16384, 16384, false));
+        assert_eq!(Pages::of(0x29), pages(16384, 8192, true)); // KEY_BLOCK_SIZE=8
+        assert_eq!(Pages::of(0x2b), pages(16384, 16384, true)); // KEY_BLOCK_SIZE=16
         assert_eq!(aligned(7 * 16384, 0x4021), 7 * 16384);
         assert_eq!(aligned((1 << 20) + 1, 0x4021), 2 << 20);
         assert_eq!(aligned((512 << 10) + 1, 0x29), 1 << 20);
@@ -238,15 +273,16 @@ mod tests {
             let sum = old_sum_of_compressed(page);
             page[..4].copy_from_slice(&sum.to_be_bytes());
         };
-        let sums: [(u32, bool, Option<Sum<'_>>); 5] = [
+        let sums: [(u32, bool, Option<Sum<'_>>); 6] = [
             (0x4021, true, None),
             (0x4021, true, Some(&old)),
             (0x4021, false, Some(&none)),
             (0x29, true, None),
+            (0x2b, true, None),
             (0x29, true, Some(&old_compressed)),
         ];
         for (flags, is_covered, sum) in sums {
-            let is_compressed = flags == 0x29;
+            let is_compressed = Pages::of(flags).is_compressed;
             let mut page = first(7, flags, 90_700);
             if let Some(sum) = sum {
                 sum(&mut page);

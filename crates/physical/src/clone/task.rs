@@ -65,7 +65,7 @@ impl<'a, 'w, W: Blocks> Task<'a, 'w, W> {
             )));
         }
         if let Some(target) = self.arrivals.place(info)? {
-            self.arrivals.look(info, &target, bytes);
+            self.arrivals.look(info, &target, bytes)?;
             match info.stage {
                 Stage::Files => self.block(target.file, info, bytes)?,
                 _ if self.arrivals.keeps(info, target.number, bytes) => {}

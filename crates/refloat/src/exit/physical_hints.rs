@@ -18,7 +18,7 @@ pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
         PhysicalError::Repository(error) => Some(of_repository(error)),
         PhysicalError::DamagedPages(_) => Some((
             Exit::Failed,
-            vec!["There is no backup. Back a replica up instead, and see what the server can still read of these tables: CHECK TABLE, `refloat dump`.".to_owned()],
+            vec!["Nothing was taken. Copy another server of the same data, such as a replica. CHECK TABLE says which tables these are, and `refloat restore LABEL --tables` takes them from an earlier backup; whatever reads such a page may end this server.".to_owned()],
         )),
         PhysicalError::Start { .. } => Some((
             Exit::Failed,

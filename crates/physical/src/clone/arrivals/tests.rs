@@ -164,3 +164,63 @@ fn what_was_on_its_way_is_asked_for_again() {
     all.give_up();
     all.reach_stage(Stage::Files).unwrap_err();
 }
+
+/// What arrived last of a page decides, and only that.
+#[test]
+fn pages_that_stay_damaged_end_the_copy() {
+    let writer = Counter::default();
+    let all = Arrivals::new(&writer, (9, 7, 0));
+    all.begin_stage(&begins(Stage::Files, 5));
+    for (index, (name, space)) in [
+        ("ibdata1", 0),
+        ("ibdata2", 0),
+        ("a/b.ibd", 7),
+        ("a/gone.ibd", 8),
+        ("ib_buffer_pool", u32::MAX),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut info = file(Stage::Files, index as u32, name);
+        info.space = space;
+        if space == u32::MAX {
+            info.flags = page::NO_SPACE;
+        }
+        all.file(&info).unwrap();
+    }
+    let sound = page::first(7, 0x4021, 90_700);
+    let mut torn = sound.clone();
+    torn[9000] ^= 1;
+    let arrives = |stage, file, number: u64, bytes: &[u8]| {
+        let info = piece(stage, file, 1, number * 16384, 0);
+        let target = all.place(&info).unwrap().unwrap();
+        all.look(&info, &target, bytes).unwrap();
+    };
+    let damage = || all.all_sound(&all.state().files).map_err(|e| e.to_string());
+    // Copies of pages in the system tablespace, and what has no pages.
+    arrives(Stage::Files, 0, 64, &torn);
+    arrives(Stage::Files, 0, 191, &torn);
+    arrives(Stage::Files, 4, 1, &torn);
+    damage().unwrap();
+    arrives(Stage::Files, 2, 5, &[&sound[..], &torn, &torn].concat());
+    let found = damage().unwrap_err();
+    assert!(
+        found.ends_with(": of page 6 and of another page in a/b.ibd"),
+        "{found}"
+    );
+    arrives(Stage::Files, 3, 5, &torn);
+    arrives(Stage::Files, 1, 64, &torn);
+    let mut removed = file(Stage::Pages, 3, "a/gone.ibd");
+    removed.is_removed = true;
+    all.file(&removed).unwrap();
+    all.begin_stage(&begins(Stage::Pages, 5));
+    arrives(Stage::Pages, 2, 6, &sound);
+    let found = damage().unwrap_err();
+    assert!(
+        found.ends_with(": of page 64 in ibdata2, of page 7 in a/b.ibd"),
+        "{found}"
+    );
+    arrives(Stage::Pages, 2, 7, &sound);
+    arrives(Stage::Pages, 1, 64, &sound);
+    damage().unwrap();
+}

@@ -24,6 +24,8 @@ const WINDOW: usize = 16;
 const WAITING: usize = 4;
 /// How often a receiver may close a connection at once before it is considered foreign.
 const TURNED_AWAY_MAX: u32 = 5;
+/// How often a connection may be lost in a row within [`PATIENCE`], and after it.
+const LOST_MAX: u32 = 3;
 /// Pause between attempts to connect.
 const RETRY: Duration = Duration::from_millis(200);
 /// The level of compression: the fastest of zstd's standard levels.
@@ -271,6 +273,7 @@ fn work(
 ) -> Result<Link, ChannelError> {
     let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
     let mut stored = Vec::new();
+    let mut said = Instant::now();
     loop {
         if shared.failed.load(Ordering::Relaxed) {
             return Err(another_failed());
@@ -282,13 +285,17 @@ fn work(
                 lock(&shared.spare).push(block.bytes);
                 if let Some(frame) = frame {
                     link.send(frame)?;
+                    said = Instant::now();
                 }
             }
-            Err(RecvTimeoutError::Timeout) => {
-                link.say(&Frame::Alive)?;
-                link.drain()?;
-            }
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
+        }
+        // Nothing is sent of holes either, and there may be many.
+        if said.elapsed() >= PULSE {
+            link.say(&Frame::Alive)?;
+            link.drain()?;
+            said = Instant::now();
         }
     }
     link.say(&Frame::End)?;
@@ -355,8 +362,8 @@ struct Link {
     has: u64,
     /// Frames that it has not acknowledged, the oldest first.
     pending: VecDeque<Vec<u8>>,
-    /// When the connection was lost, if nothing has come from the receiver since.
-    lost: Option<Instant>,
+    /// Since when, and how often, the connection was lost without news from the receiver.
+    lost: Option<(Instant, u32)>,
     answer: Vec<u8>,
 }
 
@@ -429,17 +436,18 @@ impl Link {
     /// error is returned.
     fn again(&mut self, mut error: ChannelError) -> Result<(), ChannelError> {
         while matches!(error, ChannelError::Lost(_)) {
-            if let Some(since) = self.lost {
-                // It is lost again and again.
-                if since.elapsed() > PATIENCE || self.shared.cancel.is_cancelled() {
-                    break;
-                }
+            let (since, times) = self.lost.unwrap_or_else(|| (Instant::now(), 0));
+            if times > 0 {
                 self.shared.cancel.sleep(RETRY);
             }
-            self.lost.get_or_insert_with(Instant::now);
+            self.lost = Some((since, times + 1));
             let (channel, has) = establish(&self.shared, self.stream, false)?;
             self.channel = channel;
             self.acknowledge(has)?;
+            let is_in_vain = times >= LOST_MAX && since.elapsed() > PATIENCE;
+            if self.lost.is_some() && is_in_vain || self.shared.cancel.is_cancelled() {
+                break;
+            }
             let all = self
                 .pending
                 .iter()

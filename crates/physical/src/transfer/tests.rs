@@ -230,6 +230,40 @@ fn a_list_that_leads_out_of_the_directory_is_refused() {
     }
 }
 
+/// Nothing is sent of holes, for longer than the receiver would wait.
+#[test]
+fn a_sender_of_nothing_but_holes_says_that_it_lives() {
+    const PIECES: u64 = 32;
+    let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let receiver = Receiver::bind("127.0.0.1:0", Secret::random())
+        .unwrap()
+        .patience(Some(3 * PULSE));
+    let address = receiver.address().unwrap().to_string();
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let sender = Sender::connect(&address, receiver.secret(), 1, &Cancel::new()).unwrap();
+            let file = sender.begin(Path::new("holes"));
+            for number in 0..PIECES {
+                std::thread::sleep(PULSE / 4);
+                sender
+                    .put(file, number * BLOCK as u64, vec![0; BLOCK])
+                    .unwrap();
+            }
+            let list = Received {
+                files: vec![(file, "holes".to_owned(), PIECES * BLOCK as u64)],
+                about: Some(about()),
+                words: String::new(),
+            };
+            sender.finish(&serde_json::to_vec(&list).unwrap())
+        });
+        let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
+        got.unwrap_or_else(|error| panic!("{}", refloat_host::chain(&error)));
+        sender.join().unwrap().unwrap();
+    });
+    let size = fs::metadata(folder.path().join("holes")).unwrap().len();
+    assert_eq!(size, PIECES * BLOCK as u64);
+}
+
 #[test]
 fn what_the_receiver_has_is_not_sent() {
     let mut files = files();

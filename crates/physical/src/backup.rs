@@ -16,7 +16,7 @@ use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
 use crate::outcome::BackupOutcome;
 use crate::outside_files;
-use crate::server::Server;
+use crate::server::{Server, Volume};
 use crate::sparse;
 use crate::stream::Blocks;
 use crate::tool::Tool;
@@ -184,7 +184,7 @@ fn look(
         (Vec::new(), false)
     });
     if !is_known {
-        warnings.extend(too_little(storage, donor.volume.room));
+        warnings.extend(too_little(storage, &donor.volume));
     }
     Ok(Ready {
         donor,
@@ -196,12 +196,15 @@ fn look(
 
 /// Warns of a storage in which the first backup of a server may not fit. How far data can be
 /// compressed is only known once they are, so this refuses nothing.
-fn too_little(storage: &dyn Storage, bytes: u64) -> Option<String> {
-    let room = storage.room().filter(|room| *room < bytes / 2)?;
+fn too_little(storage: &dyn Storage, volume: &Volume) -> Option<String> {
+    // Tables that are compressed already become no smaller.
+    let expected = (volume.bytes / 2).min(volume.room);
+    let room = storage.room().filter(|room| *room < expected)?;
     Some(format!(
-        "{room} bytes are free in {}: a backup of {bytes} bytes of data usually takes a third to \
-         a half of that",
-        storage.url()
+        "{room} bytes are free in {}: a backup of {} bytes of data usually takes a third to a half \
+         of that",
+        storage.url(),
+        volume.bytes
     ))
 }
 

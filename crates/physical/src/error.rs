@@ -72,8 +72,8 @@ pub enum PhysicalError {
         /// What is missing or does not fit.
         reason: String,
     },
-    /// Pages of the server whose checksums are wrong on its disk: `of page N in FILE, …`.
-    #[error("the server's files are damaged; wrong checksums: {0}")]
+    /// Pages of the server whose checksums are wrong on its disk: `FILE (page N and M more), …`.
+    #[error("the server's files are damaged: wrong page checksums in {0}")]
     DamagedPages(String),
     /// A transfer between two machines.
     #[error("transfer with {peer}")]

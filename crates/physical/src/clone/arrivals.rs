@@ -339,7 +339,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
             of_file.remove(&number);
         }
         of_file.extend(damaged);
-        let is_too_much = of_file.len() > DAMAGED_MAX;
+        let is_too_much = all.values().map(BTreeSet::len).sum::<usize>() > DAMAGED_MAX;
         drop(all);
         if is_too_much {
             self.all_sound(&self.state().files)?;
@@ -364,12 +364,11 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
             let copies = if is_first { extent..3 * extent } else { 0..0 };
             let mut pages = pages.iter().filter(|page| !copies.contains(page));
             if let Some(first) = pages.next() {
-                let others = match pages.count() {
+                let more = match pages.count() {
                     0 => String::new(),
-                    1 => " and of another page".to_owned(),
-                    more => format!(" and of {more} more pages"),
+                    more => format!(" and {more} more"),
                 };
-                words.push(format!("of page {first}{others} in {}", file.path));
+                words.push(format!("{} (page {first}{more})", file.path));
             }
         }
         if words.is_empty() {
@@ -378,7 +377,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         let others = words.len().saturating_sub(NAMED);
         if others > 0 {
             words.truncate(NAMED);
-            words.push(format!("and of pages in {others} more files"));
+            words.push(format!("and {others} more files"));
         }
         Err(PhysicalError::DamagedPages(words.join(", ")))
     }

@@ -16,6 +16,7 @@ use refloat_run::{CancelReason, Event, EventSink};
 use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 use refloat_testkit::stop::StopOnDrop;
+use refloat_wire::Connection;
 
 use crate::common::{KINDS, Place, TABLES};
 
@@ -321,26 +322,31 @@ fn an_encrypted_server_comes_back_encrypted() {
 }
 
 /// What changes when the server has shrunk an undo tablespace.
-fn undo_tablespaces(place: &Place, kind: ServerKind) -> String {
+fn undo_tablespaces(conn: &mut Connection, kind: ServerKind) -> String {
     // On MySQL, a tablespace that was shrunk has another number.
     let sql = if kind == ServerKind::MySql97 {
         "SELECT GROUP_CONCAT(SPACE ORDER BY NAME) FROM information_schema.INNODB_TABLESPACES WHERE SPACE_TYPE = 'Undo'"
     } else {
         "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Innodb_undo_truncations'"
     };
-    place.server.query(sql).unwrap()
+    let found = conn.query(sql).unwrap();
+    found.str(0, 0).unwrap().to_owned()
 }
 
 /// Backs the server up. Returns whether it has shrunk an undo tablespace while files were copied.
 fn shrinks_during_a_backup(place: &Place, kind: ServerKind, label: &str) -> bool {
     let run = place.run("backup");
+    let mut conn = servers::connect(&place.server);
     std::thread::scope(|scope| {
         let backup = scope.spawn(|| backup(&place.options(label), &place.repository, &run));
         let mut seen = BTreeSet::new();
         while !backup.is_finished() {
-            let copies = || run.progress.snapshot().phase == Phase::Data;
+            let copies = || {
+                let now = run.progress.snapshot();
+                now.phase == Phase::Data && now.source_done > 0
+            };
             if copies() {
-                let found = undo_tablespaces(place, kind);
+                let found = undo_tablespaces(&mut conn, kind);
                 if copies() {
                     seen.insert(found);
                 }

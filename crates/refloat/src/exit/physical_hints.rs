@@ -18,7 +18,7 @@ pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
         PhysicalError::Repository(error) => Some(of_repository(error)),
         PhysicalError::DamagedPages(_) => Some((
             Exit::Failed,
-            vec!["Nothing was taken. Copy another server of the same data, such as a replica. CHECK TABLE says which tables these are, and `refloat restore LABEL --tables` takes them from an earlier backup; whatever reads such a page may end this server.".to_owned()],
+            vec!["Nothing was copied. Copy another server of the same data, such as a replica. An earlier backup has these tables: `refloat restore LABEL --tables`. Reading such a page can crash the server, by CHECK TABLE, too.".to_owned()],
         )),
         PhysicalError::Start { .. } => Some((
             Exit::Failed,

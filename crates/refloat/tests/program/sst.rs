@@ -421,7 +421,7 @@ fn nodes_join_by_the_program_whatever_goes_wrong() {
 
 /// A process of a copy is killed, at either end and at another moment each time: the next start
 /// joins, whatever became of this one. `REFLOAT_SST_KILLS` sets how often.
-// Hazard of clusters: kill -9 of each process of a full copy (the slow tests)
+// Hazard of clusters: kill -9 of processes of a full copy, at either end (the slow tests)
 #[test]
 #[ignore = "minutes of full copies"]
 fn whoever_is_killed_during_a_copy_the_next_one_joins() {
@@ -437,6 +437,7 @@ fn whoever_is_killed_during_a_copy_the_next_one_joins() {
         place.node(0).query("TRUNCATE TABLE shop.random").unwrap();
         place.write_much();
         place.begin(2, 1);
+        wait_until("the donor copies", || !place.node(1).helpers().is_empty());
         // Up to four seconds from the beginning; a copy takes three at that rate.
         std::thread::sleep(Duration::from_millis(round * 379 % 4000));
         let helpers = [2, 1].map(|at| place.node(at).helpers());

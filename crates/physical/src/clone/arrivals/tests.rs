@@ -205,7 +205,7 @@ fn pages_that_stay_damaged_end_the_copy() {
     arrives(Stage::Files, 2, 5, &[&sound[..], &torn, &torn].concat());
     let found = damage().unwrap_err();
     assert!(
-        found.ends_with(": of page 6 and of another page in a/b.ibd"),
+        found.ends_with(" in a/b.ibd (page 6 and 1 more)"),
         "{found}"
     );
     arrives(Stage::Files, 3, 5, &torn);
@@ -217,7 +217,7 @@ fn pages_that_stay_damaged_end_the_copy() {
     arrives(Stage::Pages, 2, 6, &sound);
     let found = damage().unwrap_err();
     assert!(
-        found.ends_with(": of page 64 in ibdata2, of page 7 in a/b.ibd"),
+        found.ends_with(" in ibdata2 (page 64), a/b.ibd (page 7)"),
         "{found}"
     );
     arrives(Stage::Pages, 2, 7, &sound);

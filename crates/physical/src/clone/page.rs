@@ -116,17 +116,20 @@ fn sum_of(page: &[u8]) -> u32 {
     crc32c(&page[NUMBER_AT..LSN_OF_FLUSH_AT]) ^ crc32c(&page[DATA_AT..page.len() - TRAILER])
 }
 
-/// Checksum of a page of a table with `ROW_FORMAT=COMPRESSED`, which covers everything but its LSN
-/// (`calc_zip_checksum`).
+/// What the checksum of a page of a table with `ROW_FORMAT=COMPRESSED` covers: everything but the
+/// LSN.
+fn covered_of_compressed(page: &[u8]) -> [&[u8]; 3] {
+    [
+        &page[NUMBER_AT..LSN_AT],
+        &page[TYPE_AT..LSN_OF_FLUSH_AT],
+        &page[SPACE_AT..],
+    ]
+}
+
+/// Checksum of such a page (`calc_zip_checksum`).
 fn sum_of_compressed(page: &[u8]) -> u32 {
-    let sums = [
-        NUMBER_AT..LSN_AT,
-        TYPE_AT..LSN_OF_FLUSH_AT,
-        SPACE_AT..page.len(),
-    ];
-    sums.map(|range| crc32c(&page[range]))
-        .iter()
-        .fold(0, |a, b| a ^ b)
+    let sums = covered_of_compressed(page).map(crc32c);
+    sums.iter().fold(0, |a, b| a ^ b)
 }
 
 /// Whether a page is as a server wrote it, by its checksum: of any algorithm, because a server also
@@ -187,12 +190,7 @@ fn folded(bytes: &[u8]) -> u32 {
 
 /// Adler-32, which begins with zero here.
 fn old_sum_of_compressed(page: &[u8]) -> u32 {
-    let ranges = [
-        NUMBER_AT..LSN_AT,
-        TYPE_AT..LSN_OF_FLUSH_AT,
-        SPACE_AT..page.len(),
-    ];
-    let bytes = ranges.into_iter().flat_map(|range| &page[range]);
+    let bytes = covered_of_compressed(page).into_iter().flatten();
     let (low, high) = bytes.fold((0, 0), |(low, high), byte| {
         let low = (low + u32::from(*byte)) % 65521;
         (low, (high + low) % 65521)

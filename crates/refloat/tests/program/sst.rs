@@ -165,6 +165,15 @@ impl Place {
         });
     }
 
+    /// Waits until a donor has ended its part, and keeps pace again.
+    fn is_in_step(&self, at: usize) {
+        wait_until("the donor in step", || {
+            let state = "SHOW STATUS LIKE 'wsrep_local_state_comment'";
+            let state = self.node(at).query(state);
+            state.is_ok_and(|state| state.contains("Synced")) && self.node(at).helpers().is_empty()
+        });
+    }
+
     /// How many old binary logs of a node are kept beside its own. Its own is whole, and so are
     /// they.
     #[track_caller]
@@ -377,12 +386,7 @@ fn nodes_join_by_the_program_whatever_goes_wrong() {
         "has ended",
         "the server that asked for the transfer has ended",
     );
-    wait_until("the donor in step", || {
-        let state = place
-            .node(1)
-            .query("SHOW STATUS LIKE 'wsrep_local_state_comment'");
-        state.is_ok_and(|state| state.contains("Synced"))
-    });
+    place.is_in_step(1);
 
     let logs = place.begin(2, 1);
     place.copies(2);
@@ -451,12 +455,7 @@ fn whoever_is_killed_during_a_copy_the_next_one_joins() {
                 node.pid().unwrap().is_none() && node.helpers().is_empty()
             });
         }
-        wait_until("the donor in step", || {
-            let state = place
-                .node(1)
-                .query("SHOW STATUS LIKE 'wsrep_local_state_comment'");
-            state.is_ok_and(|state| state.contains("Synced")) && place.node(1).helpers().is_empty()
-        });
+        place.is_in_step(1);
         if node.pid().unwrap().is_some() {
             node.stop().unwrap();
         }

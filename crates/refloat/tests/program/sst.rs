@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use refloat_host::GraState;
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
@@ -17,6 +17,9 @@ use crate::support::{Run, command, sandbox_in, state_folder};
 
 /// How long anything here may take.
 const LONG: Duration = Duration::from_secs(120);
+/// What a server logs that gives up, and how long it may then take to end.
+const ABORTS: &str = "ReplicatorSMM::abort()";
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Enough to be on its way for a while at the lowest rate, in bytes.
 const MANY: u64 = 24 << 20;
 
@@ -244,9 +247,19 @@ impl<'p> Logs<'p> {
     #[track_caller]
     fn fail(&self, at_joiner: &str, at_donor: &str) {
         let joiner = self.nodes[0];
-        wait_until("its end", || {
-            joiner.pid().unwrap().is_none() && joiner.helpers().is_empty()
+        wait_until("the end of its helpers", || {
+            joiner.helpers().is_empty()
+                && (joiner.pid().unwrap().is_none() || self.joiner().contains(ABORTS))
         });
+        // Two threads of the server may give up at the same moment, and then wait for each other
+        // for ever: one because its script has failed, one because the donor says so.
+        let begun = Instant::now();
+        while joiner.pid().unwrap().is_some() {
+            if begun.elapsed() > PATIENCE {
+                let _ = joiner.kill();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
         let found = self.joiner();
         assert!(
             found.contains(at_joiner),

@@ -322,20 +322,19 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
             return Ok(());
         }
         let first = info.begins / pages.size as u64;
-        let (mut sound, mut damaged) = (Vec::new(), Vec::new());
-        for (number, page) in (first..).zip(bytes.chunks_exact(pages.size)) {
-            if page::is_sound(page, pages.is_compressed) {
-                sound.push(number);
-            } else {
-                damaged.push(number);
-            }
-        }
+        let arrived = first..first + (bytes.len() / pages.size) as u64;
+        let damaged: Vec<u64> = arrived
+            .clone()
+            .zip(bytes.chunks_exact(pages.size))
+            .filter(|(_, page)| !page::is_sound(page, pages.is_compressed))
+            .map(|(number, _)| number)
+            .collect();
         let mut all = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
         if damaged.is_empty() && all.is_empty() {
             return Ok(());
         }
         let of_file = all.entry(info.file).or_default();
-        for number in sound {
+        for number in arrived {
             of_file.remove(&number);
         }
         of_file.extend(damaged);

@@ -1,6 +1,5 @@
 //! A MySQL server is copied over connections alone.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,7 +18,7 @@ use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::servers;
 use refloat_wire::ConnectOptions;
 
-use crate::common::{Place, with_a_damaged_page};
+use crate::common::Place;
 
 const PLUGIN: &str = "INSTALL PLUGIN clone SONAME 'mysql_clone.so';";
 /// Tables of every shape that files have.
@@ -343,18 +342,10 @@ fn a_damaged_page_of_the_donor_makes_no_backup() {
         ("large", 16 << 10),
         ("holes", 16 << 10),
     ] {
-        place.server.stop().unwrap();
-        let path = place.server.datadir().join(format!("shop/{name}.ibd"));
-        let whole = fs::read(&path).unwrap();
-        fs::write(&path, with_a_damaged_page(&whole, page)).unwrap();
-        place.server.restart().unwrap();
-        let words = refloat_host::chain(&place.back_up("one").unwrap_err());
+        let words = place.fails_with_a_damaged_page(name, page);
         let file = format!("wrong page checksums in shop/{name}.ibd (page ");
         assert!(words.contains(&file) && words.ends_with(')'), "{words}");
         assert!(place.repository.labels().unwrap().is_empty());
-        place.server.stop().unwrap();
-        fs::write(&path, whole).unwrap();
-        place.server.restart().unwrap();
     }
     place.back_up("one").unwrap();
 }

@@ -89,6 +89,21 @@ impl Place {
         backup(&self.options(label), &self.repository, &run).map_err(|(error, _)| error)
     }
 
+    /// Backs the server up while a page of `shop.NAME` is damaged, and mends it. Returns why that
+    /// failed. `page` is the size of a page in bytes.
+    pub fn fails_with_a_damaged_page(&mut self, name: &str, page: usize) -> String {
+        let path = self.server.datadir().join(format!("shop/{name}.ibd"));
+        self.server.stop().unwrap();
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, with_a_damaged_page(&whole, page)).unwrap();
+        self.server.restart().unwrap();
+        let words = refloat_host::chain(&self.back_up("one").unwrap_err());
+        self.server.stop().unwrap();
+        fs::write(&path, whole).unwrap();
+        self.server.restart().unwrap();
+        words
+    }
+
     pub fn restoring(&self, label: &str) -> RestoreOptions {
         RestoreOptions {
             label: label.to_owned(),
@@ -239,7 +254,7 @@ FLUSH TABLES holes FOR EXPORT; UNLOCK TABLES;
 
 /// A file of a table, with a bit changed in the last page that is in use: soon behind its header,
 /// because a compressed page may be short.
-pub fn with_a_damaged_page(file: &[u8], page: usize) -> Vec<u8> {
+fn with_a_damaged_page(file: &[u8], page: usize) -> Vec<u8> {
     let mut file = file.to_vec();
     let damaged = (4..file.len() / page)
         .rev()

@@ -12,7 +12,7 @@ use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 use refloat_wire::Secret;
 
-use crate::common::{KINDS, Place, TABLES, with_a_damaged_page};
+use crate::common::{KINDS, Place, TABLES};
 
 /// A tool that does something else instead, or afterwards.
 fn instead(place: &Place, script: &str) -> std::path::PathBuf {
@@ -408,17 +408,9 @@ fn a_damaged_page_makes_no_backup() {
             ("squeezed", 8 << 10),
             ("holes", 16 << 10),
         ] {
-            place.server.stop().unwrap();
-            let path = place.server.datadir().join(format!("shop/{name}.ibd"));
-            let whole = fs::read(&path).unwrap();
-            fs::write(&path, with_a_damaged_page(&whole, page)).unwrap();
-            place.server.restart().unwrap();
-            let words = refloat_host::chain(&place.back_up("one").unwrap_err());
+            let words = place.fails_with_a_damaged_page(name, page);
             assert!(words.contains(&format!("{name}.ibd")), "{kind:?}: {words}");
             assert_empty(&place);
-            place.server.stop().unwrap();
-            fs::write(&path, whole).unwrap();
-            place.server.restart().unwrap();
         }
     }
 }

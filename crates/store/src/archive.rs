@@ -412,10 +412,10 @@ impl Work {
     }
 
     fn room_for(&self, needed: u64) -> Result<(), ArchiveError> {
-        let Ok(stat) = rustix::fs::statvfs(&self.root) else {
+        let Some(free) = crate::files::free(&self.root) else {
             return Ok(());
         };
-        let free = (stat.f_bavail * stat.f_frsize).saturating_sub(ROOM_LEFT);
+        let free = free.saturating_sub(ROOM_LEFT);
         if needed <= free {
             return Ok(());
         }

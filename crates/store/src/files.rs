@@ -201,6 +201,13 @@ pub fn open(path: &Path, from: u64) -> io::Result<OpenFile> {
     }
 }
 
+/// Bytes that an unprivileged process may still write to the file system of a path. `None`: the
+/// path is not there, or nobody knows.
+pub(crate) fn free(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    stat.f_bavail.checked_mul(stat.f_frsize)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

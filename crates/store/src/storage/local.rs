@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with, statvfs};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{
     Existing, Object, Stamp, Storage, StorageError, StorageErrorKind, UNFINISHED, UNFINISHED_FOR,
     Upload, check_name, check_readable,
 };
+use crate::files;
 
 /// Several writers make a disk seek; two keep it busy while one of them syncs.
 const TRANSFERS: usize = 2;
@@ -227,8 +228,7 @@ impl Storage for LocalFolder {
     fn room(&self) -> Option<u64> {
         // The folder is made with the first object.
         let root = std::path::absolute(&self.root).ok()?;
-        let stat = root.ancestors().find_map(|folder| statvfs(folder).ok())?;
-        stat.f_bavail.checked_mul(stat.f_frsize)
+        root.ancestors().find_map(files::free)
     }
 
     fn transfers(&self) -> usize {

@@ -1,5 +1,5 @@
 //! The session variables of a server that [`crate::sessions`] does not list: a new version of a
-//! server may bring one that changes what statements mean.
+//! server may bring one that changes what statements mean. It may also bring a word of `sql_mode`.
 
 use std::collections::BTreeSet;
 
@@ -59,6 +59,33 @@ pub fn other_settings(server: &Instance, mariadb: bool) -> Vec<Setting> {
     }
     assert!(without.is_empty(), "no value changes {without:?}");
     found
+}
+
+/// Checks that each word of `sql_mode` that the server has is listed.
+///
+/// # Panics
+/// If one is not.
+pub fn all_modes_are_listed(server: &Instance, mariadb: bool) {
+    let settings = settings(mariadb);
+    let listed = |word: &str| {
+        let is_it = |one: &Setting| matches!(one, Setting::Mode(mode) if *mode == word);
+        settings.iter().any(is_it)
+    };
+    let mut conn = servers::connect(server);
+    let mut words = BTreeSet::new();
+    for bit in 0..63 {
+        // MySQL has removed some.
+        if conn
+            .exec(format!("SET SESSION sql_mode = 1 << {bit}"))
+            .is_ok()
+        {
+            let mode = conn.query_value("SELECT @@SESSION.sql_mode").unwrap();
+            words.extend(mode.unwrap_or_default().split(',').map(str::to_owned));
+        }
+    }
+    assert!(words.len() > 15, "{words:?}");
+    words.retain(|word| !word.is_empty() && word != "NOT_USED" && !listed(word));
+    assert!(words.is_empty(), "not listed: {words:?}");
 }
 
 /// A session has no value of its own.

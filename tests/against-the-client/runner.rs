@@ -19,7 +19,7 @@ use refloat_tests::{chosen, slow};
 
 use crate::corpus;
 use crate::generator::{Combination, combination, combination_of};
-use crate::others::other_settings;
+use crate::others::{all_modes_are_listed, other_settings};
 use crate::sessions::settings;
 
 /// The database for dumps that do not name one.
@@ -221,6 +221,7 @@ impl Bench {
     /// Sets the variables that are not listed, each for itself or all at once.
     fn other_settings(&mut self, each: bool) {
         let mariadb = self.kind.is_mariadb();
+        all_modes_are_listed(self.server, mariadb);
         let all = other_settings(self.server, mariadb);
         assert!(
             !all.is_empty(),

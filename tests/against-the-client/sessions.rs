@@ -40,8 +40,11 @@ const MODES: &[&str] = &[
 const MODES_MARIADB: &[&str] = &[
     "DB2",
     "EMPTY_STRING_IS_NULL",
+    "IGNORE_BAD_TABLE_OPTIONS",
     "MAXDB",
     "MSSQL",
+    "MYSQL323",
+    "MYSQL40",
     "NO_AUTO_CREATE_USER",
     "NO_FIELD_OPTIONS",
     "NO_KEY_OPTIONS",
@@ -51,7 +54,7 @@ const MODES_MARIADB: &[&str] = &[
     "SIMULTANEOUS_ASSIGNMENT",
     "TIME_ROUND_FRACTIONAL",
 ];
-const MODES_MYSQL: &[&str] = &["TIME_TRUNCATE_FRACTIONAL"];
+const MODES_MYSQL: &[&str] = &["INTERPRET_UTF8_AS_UTF8MB4", "TIME_TRUNCATE_FRACTIONAL"];
 
 /// Variables that both vendors have.
 const VARIABLES: &[(&str, &str)] = &[

@@ -6,8 +6,11 @@
 //! mentioned it, and any other identifier that matches a table that is not chosen counts as that
 //! table. A column with such a name makes a clear statement look unclear; the statement is then
 //! refused, and no row is lost.
+//!
+//! Rows of a view, or of a table with triggers, may end up in other tables. Where such a view or
+//! table is not chosen, and its definition or a trigger names a chosen table, its rows are unclear.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use refloat_run::own_tables::is_own_table;
 use refloat_sqltext::token::{Token, TokenKind, tokens};
@@ -45,6 +48,8 @@ pub struct Choice {
     patterns: Vec<String>,
     /// Tables that the dump has mentioned so far, in lower case.
     seen: HashSet<(String, String)>,
+    /// The names in the definitions of views, and in the triggers of tables. Keys in lower case.
+    writes_to: HashMap<(String, String), Vec<(String, String)>>,
     /// Whether each pattern has matched something.
     matched: Vec<bool>,
 }
@@ -55,6 +60,7 @@ impl Choice {
         Self {
             patterns: patterns.to_vec(),
             seen: HashSet::new(),
+            writes_to: HashMap::new(),
             matched: vec![false; patterns.len()],
         }
     }
@@ -69,8 +75,7 @@ impl Choice {
         if !self.is_partial() {
             return true;
         }
-        self.seen
-            .insert((database.to_lowercase(), table.to_lowercase()));
+        self.seen.insert(lower(database, table));
         let mut chosen = false;
         for (pattern, matched) in self.patterns.iter().zip(&mut self.matched) {
             let matches = matches_any(std::slice::from_ref(pattern), database, table);
@@ -78,6 +83,65 @@ impl Choice {
             chosen |= matches;
         }
         chosen
+    }
+
+    /// Records that a table was created, which has no triggers yet.
+    pub fn meet_new(&mut self, database: &str, table: &str) {
+        self.writes_to.remove(&lower(database, table));
+    }
+
+    /// Records that rows of a view or table may end up in what `text` names: the definition of the
+    /// view, or of a trigger of the table, in database `at`.
+    pub fn meet_writer(
+        &mut self,
+        (database, table): (&str, &str),
+        text: &[u8],
+        mode: LexMode,
+        at: &str,
+    ) {
+        if !self.is_partial() || self.has(database, table) {
+            return;
+        }
+        let words: Vec<Token> = tokens(text, mode).code().collect();
+        let names = identifiers(text, &words).into_iter().map(|name| {
+            let qualifier = name.database.as_deref().map(shown);
+            (
+                qualifier.unwrap_or_else(|| at.to_owned()),
+                shown(&name.name),
+            )
+        });
+        self.writes_to
+            .entry(lower(database, table))
+            .or_default()
+            .extend(names);
+    }
+
+    /// Which tables the rows of a table or view end up in.
+    pub fn whose_rows(&self, database: &str, table: &str) -> Whose {
+        if self.has(database, table) {
+            Whose::Chosen
+        } else if self.writes_to_chosen(database, table) {
+            Whose::Unclear
+        } else {
+            Whose::Others
+        }
+    }
+
+    /// Whether rows of something that is not chosen may end up in a chosen table.
+    fn writes_to_chosen(&self, database: &str, table: &str) -> bool {
+        let mut open = vec![lower(database, table)];
+        let mut looked = HashSet::new();
+        while let Some(key) = open.pop() {
+            for (database, table) in self.writes_to.get(&key).into_iter().flatten() {
+                if self.has(database, table) {
+                    return true;
+                }
+                open.push(lower(database, table));
+            }
+            looked.insert(key);
+            open.retain(|key| !looked.contains(key));
+        }
+        false
     }
 
     /// Number of tables that the dump has and that are not chosen.
@@ -104,8 +168,7 @@ impl Choice {
     }
 
     fn has_seen(&self, (database, table): &(String, String)) -> bool {
-        self.seen
-            .contains(&(database.to_lowercase(), table.to_lowercase()))
+        self.seen.contains(&lower(database, table))
     }
 
     /// Whether a table or view is chosen.
@@ -153,22 +216,20 @@ impl Choice {
             let all = database.is_some_and(|name| self.has_all_of(name));
             return if all { Whose::Chosen } else { Whose::Unclear };
         }
+        let changes = matches!(
+            kind,
+            StatementKind::Insert | StatementKind::Update | StatementKind::Delete
+        );
         let (mut chosen, mut others) = (0, 0);
         let mut count = |(database, table): &(String, String)| {
-            if self.has(database, table) {
-                chosen += 1;
-            } else {
-                others += 1;
-            }
+            let is_chosen = self.has(database, table);
+            others += u32::from(!is_chosen);
+            chosen += u32::from(is_chosen || changes && self.writes_to_chosen(database, table));
         };
         let named = |names: Vec<ObjectName>| names.iter().map(key).collect::<Vec<_>>();
         if let Some(targets) = targets(kind, text, &words) {
             named(targets).iter().for_each(&mut count);
         } else {
-            let changes = matches!(
-                kind,
-                StatementKind::Insert | StatementKind::Update | StatementKind::Delete
-            );
             let places = if changes {
                 named(places(text, &words))
             } else {
@@ -195,6 +256,10 @@ impl Choice {
             _ => Whose::Unclear,
         }
     }
+}
+
+fn lower(database: &str, table: &str) -> (String, String) {
+    (database.to_lowercase(), table.to_lowercase())
 }
 
 /// The table of a `CREATE INDEX` or `DROP INDEX`.
@@ -379,6 +444,37 @@ mod tests {
             assert_eq!(whose(&["shop.item"], text), Whose::Chosen, "{text}");
             assert_eq!(whose(&["other.*"], text), Whose::Others, "{text}");
         }
+    }
+
+    #[test]
+    fn rows_of_views_and_of_tables_with_triggers_may_be_rows_of_chosen_tables() {
+        let mut choice = Choice::new(&["shop.item".to_owned()]);
+        let mut meet = |name: &str, text: &str| {
+            choice.meet_writer(("shop", name), text.as_bytes(), LexMode::default(), "shop");
+        };
+        meet("low", "CREATE VIEW low AS SELECT * FROM `shop`.item");
+        meet("lower", "CREATE VIEW lower AS SELECT low.a FROM low, lower");
+        meet("apart", "CREATE VIEW apart AS SELECT * FROM cat");
+        meet(
+            "log",
+            "CREATE TRIGGER tr AFTER INSERT ON log FOR EACH ROW UPDATE item SET a = 1",
+        );
+        let whose = |name| choice.whose_rows("shop", name);
+        assert_eq!(whose("item"), Whose::Chosen);
+        for name in ["low", "Lower", "log"] {
+            assert_eq!(whose(name), Whose::Unclear, "{name}");
+        }
+        assert_eq!([whose("apart"), whose("cat")], [Whose::Others; 2]);
+        let whose = |text: &str| {
+            let (text, mode) = (text.as_bytes(), LexMode::default());
+            choice.whose(&classify(text, mode), text, mode, Some("shop"))
+        };
+        assert_eq!(whose("UPDATE low SET a = 1"), Whose::Unclear);
+        assert_eq!(whose("INSERT INTO log SELECT a FROM cat"), Whose::Unclear);
+        assert_eq!(whose("DELETE FROM apart"), Whose::Others);
+        assert_eq!(whose("ALTER TABLE log ADD a int"), Whose::Others);
+        choice.meet_new("shop", "log");
+        assert_eq!(choice.whose_rows("shop", "log"), Whose::Others);
     }
 
     #[test]

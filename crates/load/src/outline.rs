@@ -23,7 +23,7 @@ use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::{Frame, LexMode, ObjectName, StatementKind, shown};
 use refloat_store::{Input, InputError, files};
 
-use super::choice::Choice;
+use super::choice::{Choice, Whose};
 use super::error::LoadError;
 use super::options::LoadOptions;
 use super::verdict::{Facts, Fate, verdict};
@@ -359,10 +359,24 @@ impl<'a> Gather<'a> {
     /// Records that the dump contains a table or view. Returns whether to load it; never true for
     /// one of Refloat's own.
     pub fn meet(&mut self, database: Option<&[u8]>, table: &[u8]) -> bool {
+        let (database, table) = self.placed(database, table);
+        !is_own_table(&database, &table) && self.choice.meet(&database, &table)
+    }
+
+    /// The database and name of a table that is named at this place of the dump.
+    fn placed(&self, database: Option<&[u8]>, table: &[u8]) -> (String, String) {
         let database = database.map(shown);
         let database = database.or_else(|| self.database().map(str::to_owned));
-        let (database, table) = (database.unwrap_or_default(), shown(table));
-        !is_own_table(&database, &table) && self.choice.meet(&database, &table)
+        (database.unwrap_or_default(), shown(table))
+    }
+
+    /// Notes a view, or a table that gets a trigger: its rows may end up in what `text` names.
+    fn meet_writer(&mut self, name: &ObjectName, text: &[u8], mode: LexMode) {
+        self.meet(name.database.as_deref(), &name.name);
+        let (database, table) = self.placed(name.database.as_deref(), &name.name);
+        let at = self.database().unwrap_or(&database).to_owned();
+        self.choice
+            .meet_writer((&database, &table), text, mode, &at);
     }
 
     /// The patterns of `--tables` that have matched nothing.
@@ -427,13 +441,20 @@ impl<'a> Gather<'a> {
         database.is_some_and(|database| self.options.leaves_out(database))
     }
 
-    /// Records rows for a table. Returns whether to load them.
-    pub fn rows(&mut self, database: Option<&[u8]>, table: &[u8]) -> bool {
-        let wanted = self.meet(database, table);
-        if wanted {
+    /// Records rows for a table. Returns which tables they end up in.
+    pub fn rows(&mut self, database: Option<&[u8]>, table: &[u8]) -> Whose {
+        if self.meet(database, table) {
             self.content(database).filled.add(shown(table));
+            return Whose::Chosen;
         }
-        wanted
+        let (database, table) = self.placed(database, table);
+        let whose = match self.choice.whose_rows(&database, &table) {
+            // One of Refloat's own tables.
+            Whose::Chosen => Whose::Others,
+            whose => whose,
+        };
+        self.outline.suspect |= whose == Whose::Unclear;
+        whose
     }
 
     fn content(&mut self, database: Option<&[u8]>) -> &mut Content {
@@ -471,13 +492,18 @@ impl<'a> Gather<'a> {
                 table, temporary, ..
             } => {
                 self.meet(table.database.as_deref(), &table.name);
+                let (database, name) = self.placed(table.database.as_deref(), &table.name);
+                self.choice.meet_new(&database, &name);
                 if !temporary {
                     self.namesake(table, text, mode, line);
                 }
             }
             StatementKind::CreateView { view: name }
-            | StatementKind::CreateSequence { sequence: name } => {
-                self.meet(name.database.as_deref(), &name.name);
+            | StatementKind::CreateTrigger { table: name, .. } => {
+                self.meet_writer(name, text, mode);
+            }
+            StatementKind::CreateSequence { sequence } => {
+                self.meet(sequence.database.as_deref(), &sequence.name);
             }
             StatementKind::Use { database }
             | StatementKind::CreateDatabase { database, .. }

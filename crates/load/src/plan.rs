@@ -140,7 +140,7 @@ pub fn plan_from(
     let earlier = Earlier::look(options, &mut source, &mut conn)?.without_forgotten(options);
     // The load decides what to change by the same number.
     let dump_bytes = source.text_bytes();
-    let mut survey = Survey::new(options, &name, cancel);
+    let mut survey = Survey::new(options, &name, conn.server().into(), cancel);
     match source {
         OpenSource::Stream(mut input) => survey.file(&mut input)?,
         OpenSource::Layout(layout) => survey.layout(&layout)?,

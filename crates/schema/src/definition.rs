@@ -4,7 +4,7 @@ use refloat_sqltext::{LexMode, parse_create_table};
 use refloat_wire::{ServerInfo, Vendor};
 use twox_hash::XxHash3_128;
 
-pub use self::conditional::as_seen_by;
+pub use self::conditional::{as_seen_by, is_ignored_by};
 pub use self::foreign::{Lost, written_for};
 use self::words::Side;
 use crate::Difference;

@@ -26,7 +26,7 @@ use refloat_read::{ReadOptions, session as connections};
 use refloat_run::own_tables::is_own_database;
 use refloat_run::{Cancel, Refusal, Run, kill_on_cancel};
 use refloat_schema::columns::Column;
-use refloat_schema::definition::{ServerVersion, as_seen_by};
+use refloat_schema::definition::{ServerVersion, is_ignored_by};
 use refloat_schema::pattern::is_system_database;
 use refloat_source::delimited::{Decode, DelimitedFile};
 use refloat_source::layout::{Layout, TableRows};
@@ -690,11 +690,9 @@ impl<'a> Collector<'a> {
 impl Walker for Collector<'_> {
     /// Not what stands in a conditional comment for other servers.
     fn runs(&self, place: &Place, text: &[u8]) -> bool {
-        let Some(server) = self.seen_by.filter(|_| text.starts_with(b"/*")) else {
-            return true;
-        };
-        let seen = as_seen_by(text, place.session.mode(), Some(server));
-        !seen.trim_ascii().is_empty()
+        let mode = place.session.mode();
+        self.seen_by
+            .is_none_or(|server| !is_ignored_by(server, text, mode))
     }
 
     fn file(&mut self, place: &Place) {

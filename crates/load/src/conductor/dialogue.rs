@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use refloat_run::Refusal;
-use refloat_schema::definition::{ServerVersion, as_seen_by};
-use refloat_sqltext::{LexMode, ObjectName, quote_ident, tokens};
+use refloat_schema::definition::{ServerVersion, is_ignored_by};
+use refloat_sqltext::{LexMode, ObjectName, quote_ident};
 use refloat_wire::Connection;
 
 use super::name::TableKey;
@@ -157,11 +157,6 @@ impl Dialogue {
     /// Whether a statement is in a conditional comment for another vendor or version, which this
     /// server ignores.
     pub fn is_for_others(&mut self, text: &[u8], server: ServerVersion) -> Result<bool, LoadError> {
-        if !text.starts_with(b"/*") {
-            return Ok(false);
-        }
-        let mode = self.session()?.lex_mode();
-        let seen = as_seen_by(text, mode, Some(server));
-        Ok(tokens(&seen, mode).next().is_none())
+        Ok(is_ignored_by(server, text, self.session()?.lex_mode()))
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use refloat_run::Refusal;
+use refloat_run::own_tables::is_own_table;
 use refloat_schema::columns::Column;
 use refloat_schema::pattern::is_system_database;
 use refloat_source::blocks::Block;
@@ -20,6 +21,7 @@ use super::here::Here;
 use super::name::TableKey;
 use super::place::Place;
 use super::registry::Touch;
+use crate::choice::Whose;
 use crate::chunk::{Head, Piece};
 use crate::error::LoadError;
 use crate::form::Form;
@@ -30,6 +32,7 @@ use crate::outcome::StatementFailure;
 use crate::rows::{leaves_to_server, may_leave_to_server};
 use crate::session::Session;
 use crate::table::Table;
+use crate::verdict::Reason;
 use crate::writer::Written;
 
 /// `ER_NO_SUCH_TABLE`, `ER_BAD_DB_ERROR`.
@@ -103,7 +106,15 @@ impl Conductor<'_> {
             name: header.table.clone(),
         };
         let key = self.dialogue.resolve(&name)?;
-        if !self.wanted(&key) || self.ctx.options.skips(&key.0)? {
+        if !self.wanted(&key) {
+            let whose = self.choice.whose_rows(&key.0, &key.1);
+            return if rows.first && whose == Whose::Unclear && !is_own_table(&key.0, &key.1) {
+                self.ctx.fail(statement.refused(Reason::Unclear))
+            } else {
+                Ok(())
+            };
+        }
+        if self.ctx.options.skips(&key.0)? {
             return Ok(());
         }
         let range = at + rows.rows.start..at + rows.rows.end;

@@ -55,9 +55,10 @@ impl Conductor<'_> {
             StatementKind::CreateTable {
                 table, temporary, ..
             } => self.meet_table(table, *temporary, here)?,
-            StatementKind::CreateView { view: name }
-            | StatementKind::CreateSequence { sequence: name } => {
-                let key = self.dialogue.resolve(name)?;
+            StatementKind::CreateView { view: name } => self.meet_writer(name, here)?,
+            StatementKind::CreateTrigger { table, .. } => self.meet_writer(table, here)?,
+            StatementKind::CreateSequence { sequence } => {
+                let key = self.dialogue.resolve(sequence)?;
                 self.wanted(&key);
             }
             _ => {}
@@ -93,6 +94,18 @@ impl Conductor<'_> {
             self.resume.note_defined();
         }
         self.by_kind(place, kind, here)
+    }
+
+    /// Notes a view, or a table that gets a trigger: its rows may end up in what `here` names.
+    fn meet_writer(&mut self, name: &ObjectName, here: Here<'_>) -> Result<(), LoadError> {
+        let key = self.dialogue.resolve(name)?;
+        self.wanted(&key);
+        let session = self.dialogue.session()?;
+        let at = session.database.as_deref().unwrap_or(&key.0);
+        let name = (key.0.as_str(), key.1.as_str());
+        self.choice
+            .meet_writer(name, here.text, session.lex_mode(), at);
+        Ok(())
     }
 
     /// Decides what happens to a statement.

@@ -133,6 +133,7 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let key = self.dialogue.resolve(table)?;
         self.wanted(&key);
+        self.choice.meet_new(&key.0, &key.1);
         let mode = self.dialogue.session()?.lex_mode();
         if !temporary
             && self.choice.has(&key.0, &key.1)

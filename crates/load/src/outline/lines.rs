@@ -237,8 +237,11 @@ impl<'a> Walk<'a> {
             self.modes.set(text);
             self.gather.outline().frame.set(text);
         }
-        if matches!(kind, StatementKind::Use { .. }) {
-            // After this, the same insert may mean another table.
+        if matches!(
+            kind,
+            StatementKind::Use { .. } | StatementKind::CreateTrigger { .. }
+        ) {
+            // After this, the same insert may mean another table, or also change others.
             self.insert.clear();
         }
         self.gather.statement(kind, text, mode, self.begin);

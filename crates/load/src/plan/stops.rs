@@ -49,7 +49,7 @@ pub fn stops(
     if !suspect && unknown(options, conn, outline)?.is_empty() {
         return Ok(Vec::new());
     }
-    let mut survey = Survey::new(options, &source.name(), cancel);
+    let mut survey = Survey::new(options, &source.name(), conn.server().into(), cancel);
     match source {
         OpenSource::Stream(input) => {
             let Some(mut input) = input.reopen()? else {

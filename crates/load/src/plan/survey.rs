@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use refloat_run::outcome::Bounded;
 use refloat_run::{Cancel, Refusal};
+use refloat_schema::definition::{ServerVersion, is_ignored_by};
 use refloat_source::cutter::Ends;
 use refloat_source::delimited::DelimitedFile;
 use refloat_source::items::{Items, Runs};
@@ -12,6 +13,7 @@ use refloat_sqltext::{Item, ItemKind, LexMode, SqlMode, StatementKind, head, par
 use refloat_store::Input;
 
 use super::PlannedTable;
+use crate::choice::Whose;
 use crate::error::LoadError;
 use crate::options::{LoadOptions, OnError, StatementClass};
 use crate::outline::{Gather, Outline, Part, parts};
@@ -51,6 +53,8 @@ pub struct Definition {
 
 pub struct Survey<'a> {
     options: &'a LoadOptions,
+    /// The target.
+    server: ServerVersion,
     cancel: &'a Cancel,
     source: String,
     gather: Gather<'a>,
@@ -69,9 +73,15 @@ pub struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    pub fn new(options: &'a LoadOptions, source: &str, cancel: &'a Cancel) -> Self {
+    pub fn new(
+        options: &'a LoadOptions,
+        source: &str,
+        server: ServerVersion,
+        cancel: &'a Cancel,
+    ) -> Self {
         Self {
             options,
+            server,
             cancel,
             source: source.to_owned(),
             gather: Gather::new(options),
@@ -214,14 +224,15 @@ impl<'a> Survey<'a> {
             match &item.kind {
                 ItemKind::Rows(rows) => {
                     let header = &rows.header;
-                    self.rows(
-                        header.database.as_deref(),
-                        &header.table,
-                        rows.row_count,
-                        rows.rows.len() as u64,
-                    );
+                    let database = header.database.as_deref();
+                    let bytes = rows.rows.len() as u64;
+                    let whose = self.rows(database, &header.table, rows.row_count, bytes);
+                    if rows.first && whose == Whose::Unclear {
+                        self.refuse(Reason::Unclear, text, item.line);
+                    }
                 }
                 ItemKind::Statement(StatementKind::Empty) | ItemKind::Blank => {}
+                ItemKind::Statement(_) if is_ignored_by(self.server, text, mode) => {}
                 ItemKind::Statement(kind) => {
                     let sql_mode = items.script().sql_mode();
                     let runs = self.statement(kind, text, item.line, (mode, sql_mode));
@@ -275,17 +286,20 @@ impl<'a> Survey<'a> {
         }
     }
 
-    fn rows(&mut self, database: Option<&[u8]>, table: &[u8], rows: u64, bytes: u64) {
+    /// Counts rows, and says which tables they end up in.
+    fn rows(&mut self, database: Option<&[u8]>, table: &[u8], rows: u64, bytes: u64) -> Whose {
         let place = database
             .map(shown)
             .or_else(|| self.gather.database().map(str::to_owned));
-        if !self.gather.rows(database, table) || self.gather.leaves_out(place.as_deref()) {
-            return;
+        let whose = self.gather.rows(database, table);
+        if whose != Whose::Chosen || self.gather.leaves_out(place.as_deref()) {
+            return whose;
         }
         if self.rolls_back(place.as_deref(), table) {
             self.transaction.rows(rows);
         }
         self.count(place, shown(table), rows, bytes);
+        whose
     }
 
     /// Whether the rows of a table can be rolled back, as far as the dump names its engine.

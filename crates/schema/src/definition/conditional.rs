@@ -28,6 +28,14 @@ pub fn as_seen_by(text: &[u8], mode: LexMode, server: Option<ServerVersion>) -> 
     seen
 }
 
+/// Whether a statement stands wholly in conditional comments for other servers.
+pub fn is_ignored_by(server: ServerVersion, text: &[u8], mode: LexMode) -> bool {
+    text.starts_with(b"/*") && {
+        let seen = as_seen_by(text, mode, Some(server));
+        tokens(&seen, mode).code().next().is_none()
+    }
+}
+
 /// The outermost conditional comments that `server` does not run.
 pub(super) fn hidden(text: &[u8], mode: LexMode, server: ServerVersion) -> Vec<Range<usize>> {
     let mut found = Vec::new();

@@ -162,12 +162,16 @@ impl Dialogue {
     }
 }
 
-/// Whether an assignment reads a setting of the current database, which must be the one of
-/// `--database` by then.
+/// Whether an assignment reads a setting of the current database, or changes one, as
+/// `character_set_database`, which `USE` sets again. That database must be the one of `--database`
+/// by then.
 fn of_database(assignments: &[SetAssignment]) -> bool {
+    let names_one = |text: &[u8]| {
+        let text = text.to_ascii_lowercase();
+        memchr::memmem::find(&text, b"database").is_some()
+    };
     assignments.iter().any(|one| {
-        let value = one.value.to_ascii_lowercase();
-        one.scope == SetScope::CharacterSet || memchr::memmem::find(&value, b"database").is_some()
+        one.scope == SetScope::CharacterSet || names_one(&one.name) || names_one(&one.value)
     })
 }
 

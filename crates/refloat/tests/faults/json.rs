@@ -163,6 +163,14 @@ fn events_of_a_load_are_as_documented() {
         assert_eq!(last["event"], "finished");
         assert_eq!(last["outcome"]["result"], "refused");
         assert!(run.stderr.contains("is not empty"), "{}", run.stderr);
+
+        // Nothing is proven of what was left out.
+        let some = ["--json", "--replace", "--tables", "two"];
+        let run = desk.load_text(dump(&body), &server, &some).exits(0);
+        let outcome = &events(&run.stdout).pop().unwrap()["outcome"];
+        assert_eq!(outcome["result"], "done");
+        assert_eq!(outcome["summary"]["proven"], false);
+        assert_eq!(outcome["summary"]["skipped"]["total"], 1);
         desk.next();
         let bad = dump(
             "CREATE TABLE bad (a nonsense);\nCREATE TABLE t (a int);\nINSERT INTO t VALUES (1);\n",

@@ -12,10 +12,11 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid, XattrFlags, fchmod,
-    fchown, fsetxattr, fstat, mkdirat, openat, openat2, readlinkat, renameat, statat, symlinkat,
-    unlinkat,
+    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid,
+    XattrFlags, fchmod, fchown, fsetxattr, fstat, mkdirat, openat, openat2, readlinkat, renameat,
+    renameat_with, statat, symlinkat, unlinkat,
 };
+use rustix::io::Errno;
 
 use crate::files::{FILE_MODE, FOLDER_MODE, LABEL};
 
@@ -35,6 +36,8 @@ const NEW: OFlags = OFlags::WRONLY
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
+/// Where an entry is for a moment, while two are exchanged in several steps.
+const BETWEEN: &str = ".refloat-between";
 /// Permissions of files that belong to nobody else yet.
 const OWN: u32 = 0o600;
 
@@ -79,6 +82,11 @@ impl Held {
         self.folder(name)
     }
 
+    /// Removes an empty folder in it.
+    pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        Ok(unlinkat(self, name, AtFlags::REMOVEDIR)?)
+    }
+
     /// Opens a file in it for reading.
     pub fn file(&self, name: &OsStr) -> io::Result<File> {
         regular(openat(self, name, FILE, Mode::empty())?.into())
@@ -100,6 +108,19 @@ impl Held {
     /// Moves an entry into another folder.
     pub fn move_to(&self, name: &OsStr, other: &Self) -> io::Result<()> {
         Ok(renameat(self, name, other, name)?)
+    }
+
+    /// Exchanges the entries of one name in two folders, atomically where the file system can.
+    pub fn exchange(&self, name: &OsStr, other: &Self) -> io::Result<()> {
+        match renameat_with(self, name, other, name, RenameFlags::EXCHANGE) {
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                let between = OsStr::new(BETWEEN);
+                renameat(self, name, self, between)?;
+                renameat(other, name, self, name)?;
+                Ok(renameat(self, between, other, name)?)
+            }
+            result => Ok(result?),
+        }
     }
 
     /// The names in it, each with what it is.

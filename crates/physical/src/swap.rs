@@ -14,9 +14,12 @@
 //! | mount point, after `B` was removed | the new files | nothing | there is nothing left to do |
 //!
 //! A mount point, and the directory of a server that waits for its files, cannot be renamed: there
-//! `B` and what is kept are inside `D`, and the files move one by one.
+//! `B` and what is kept are inside `D`, and the files move one by one. Meanwhile a folder of the name
+//! of InnoDB's system tablespace stands in a mount point ([`SYSTEM`]). It takes the place of the old
+//! one and gives it to the new one in one step each, so whoever starts a server there finds it whole
+//! or not at all.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -48,6 +51,10 @@ const KEPT_BEGINS: [&str; 2] = ["gcache.page.", "RPM_UPGRADE_"];
 const KEPT_ENDS: [&str; 5] = [".pem", ".err", ".log", ".pid", ".sock"];
 /// The file in which a server keeps its own settings (`SET PERSIST`).
 const PERSISTED: &str = "mysqld-auto.cnf";
+/// InnoDB's system tablespace. No server starts where a folder has this name, nor creates a new
+/// database there: MariaDB 10.11 ("is not a regular file") and MySQL 9.7 ("is not a regular InnoDB
+/// data file") were tried.
+const SYSTEM: &str = "ibdata1";
 /// The account that packages run servers as.
 pub const ACCOUNT: &str = "mysql";
 
@@ -99,9 +106,12 @@ impl Place {
             }
             let mut is_empty = true;
             for entry in fs::read_dir(&real)? {
-                let name = entry?.file_name();
+                let entry = entry?;
+                let name = entry.file_name();
                 let name = name.to_string_lossy();
-                is_empty &= name == LOST_FOUND || name.starts_with(INSIDE);
+                let is_guard = name == SYSTEM
+                    && fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
+                is_empty &= name == LOST_FOUND || name.starts_with(INSIDE) || is_guard;
             }
             let parent = real.parent().unwrap_or(Path::new("/"));
             let is_mount = real.parent().is_none()
@@ -363,6 +373,7 @@ impl Place {
         if building.step() < Step::Filling {
             let mut old = names(&self.path, |name| self.is_data(name))
                 .map_err(failed("listing the directory"))?;
+            old.retain(|name| name != SYSTEM || !is_guarded(&here));
             old.sort_by_key(|name| !is_of_system(name));
             self.can_move(&old)?;
             building.reach(Step::Clearing)?;
@@ -372,10 +383,13 @@ impl Place {
                 let kept = here
                     .make_folder(name)
                     .map_err(PhysicalError::file(aside, "making the folder"))?;
-                if let Err(error) = move_all(&old, &here, &kept) {
+                if let Err(error) = self.move_out(old, &here, &kept) {
                     let _ = fs::remove_dir(aside);
                     return Err(failed("keeping the old data")(error));
                 }
+            } else if !self.is_served && !is_guarded(&here) {
+                here.make_folder(OsStr::new(SYSTEM))
+                    .map_err(failed("keeping servers from starting there"))?;
             }
             building.reach(Step::Filling)?;
         }
@@ -385,12 +399,22 @@ impl Place {
             .map_err(failed("listing the restored data"))?
             .into_iter()
             .map(|(name, _)| name)
-            .filter(|name| name != STATE)
+            // A folder of the name of the system tablespace has given its place to it already.
+            .filter(|name| name != STATE && (name != SYSTEM || !is_guarded(made)))
             .collect();
-        new.sort_by_key(is_of_system);
+        new.sort_by_key(|name| (is_of_system(name), name == SYSTEM));
         for name in new {
-            made.move_to(&name, &here)
-                .map_err(failed("putting the restored data in its place"))?;
+            let moved = if name == SYSTEM && is_guarded(&here) {
+                made.exchange(&name, &here)
+            } else {
+                made.move_to(&name, &here)
+            };
+            moved.map_err(failed("putting the restored data in its place"))?;
+        }
+        if is_guarded(&here) {
+            // Its system tablespace has another name.
+            here.remove_folder(OsStr::new(SYSTEM))
+                .map_err(failed("letting servers start there"))?;
         }
         sync(&self.path).map_err(failed("bringing the new files to the disk"))?;
         fs::remove_dir_all(building.path())
@@ -398,6 +422,34 @@ impl Place {
         sync(&self.path).map_err(failed("bringing the new files to the disk"))?;
         Ok(aside)
     }
+
+    /// Moves the old data out, or nothing of them. A folder stays in the place of the system
+    /// tablespace, unless a server runs there.
+    fn move_out(&self, mut old: Vec<OsString>, here: &Held, kept: &Held) -> io::Result<()> {
+        let system = OsStr::new(SYSTEM);
+        if self.is_served || is_guarded(here) {
+            return move_all(&old, here, kept);
+        }
+        if !old.iter().any(|name| name == system) {
+            here.make_folder(system)?;
+            return move_all(&old, here, kept).inspect_err(|_| {
+                let _ = here.remove_folder(system);
+            });
+        }
+        old.retain(|name| name != system);
+        kept.make_folder(system)?;
+        here.exchange(system, kept)?;
+        move_all(&old, here, kept).inspect_err(|_| {
+            if here.exchange(system, kept).is_ok() {
+                let _ = kept.remove_folder(system);
+            }
+        })
+    }
+}
+
+/// Whether a folder stands in the place of the system tablespace.
+fn is_guarded(folder: &Held) -> bool {
+    folder.folder(OsStr::new(SYSTEM)).is_ok()
 }
 
 /// Moves entries from one folder into another one, or none of them.
@@ -415,8 +467,9 @@ fn move_all(names: &[OsString], from: &Held, to: &Held) -> io::Result<()> {
 }
 
 /// Whether a file is a system file of InnoDB: its system tablespace, its redo log or an undo
-/// tablespace. These are moved out first and moved in last: a server that is started in between
-/// creates new ones, rather than working with files that do not belong together.
+/// tablespace. These are moved out first and moved in last. Where the system tablespace has another
+/// name than [`SYSTEM`], a server that is started in between creates new ones, rather than working
+/// with files that do not belong together.
 fn is_of_system(name: &OsString) -> bool {
     let name = name.to_string_lossy();
     name.starts_with("ib") || name.starts_with("undo")
@@ -666,6 +719,84 @@ mod tests {
         let place = Place::look(Path::new("/")).unwrap();
         let error = place.can_move(&[OsString::from("proc")]).unwrap_err();
         assert!(error.to_string().contains("is a mount point"), "{error}");
+    }
+
+    /// What the system tablespace of a data directory holds, or that a folder stands in its place.
+    fn system_of(folder: &Path) -> String {
+        let path = folder.join(SYSTEM);
+        if path.is_dir() {
+            return "guarded".to_owned();
+        }
+        fs::read_to_string(path).unwrap_or_else(|_| "none".to_owned())
+    }
+
+    // Hazard of files: P-13, P-14 a server that is started while the files of a mount point move
+    //   | , `physical/physical/faults.rs`: `no_server_starts_where_files_are_moved`
+    #[test]
+    fn nobody_starts_a_server_while_files_move() {
+        let above = tempfile::tempdir().unwrap();
+        let data = above.path().join("data");
+        fs::create_dir_all(data.join(LOST_FOUND)).unwrap();
+        fs::create_dir(data.join("shop")).unwrap();
+        fs::write(data.join(SYSTEM), "old").unwrap();
+        let look = || Place {
+            is_fixed: true,
+            ..Place::look(&data).unwrap()
+        };
+        // What cannot be moved out: everything stays.
+        let kept = above.path().join("kept");
+        fs::create_dir(&kept).unwrap();
+        let (here, out) = (Held::open(&data).unwrap(), Held::open(&kept).unwrap());
+        let old = [SYSTEM, "shop", "none"].map(OsString::from).to_vec();
+        look().move_out(old, &here, &out).unwrap_err();
+        assert_eq!(
+            (system_of(&data), system_of(&kept)),
+            ("old".into(), "none".into())
+        );
+        assert!(data.join("shop").exists());
+        // What cannot be moved in: the system tablespace comes last.
+        let building = Building::begin(&look().building(), "r", "l", false).unwrap();
+        let stuck = building.path().join(LOST_FOUND);
+        for name in [SYSTEM, "undo001", "ib_logfile0", "a"] {
+            fs::write(building.path().join(name), "new").unwrap();
+        }
+        fs::write(&stuck, "a file, which takes no folder's place").unwrap();
+        let aside = look().aside("r0").unwrap();
+        look().fill(building, "r0").unwrap_err();
+        assert_eq!(
+            (system_of(&data), system_of(&aside)),
+            ("guarded".into(), "old".into())
+        );
+        assert!(!data.join("undo001").exists());
+        fs::remove_file(&stuck).unwrap();
+        assert_eq!(look().objections(false).unwrap(), []);
+        let building = Building::begin(&look().building(), "r", "l", false).unwrap();
+        look().fill(building, "r1").unwrap();
+        assert_eq!(
+            (system_of(&data), system_of(&aside)),
+            ("new".into(), "old".into())
+        );
+        assert!(data.join("undo001").exists() && !look().building().exists());
+        // It was killed after the old files had moved, and before the new ones did. This server
+        // calls its system tablespace something else.
+        let aside = look().aside("r2").unwrap();
+        let mut building = Building::begin(&look().building(), "r", "l", false).unwrap();
+        fs::write(building.path().join("other1"), "new").unwrap();
+        building.reach(Step::Clearing).unwrap();
+        fs::create_dir(&aside).unwrap();
+        let out = Held::open(&aside).unwrap();
+        let old = names(&data, |name| look().is_data(name)).unwrap();
+        look().move_out(old, &here, &out).unwrap();
+        drop(building);
+        assert_eq!(
+            (system_of(&data), system_of(&aside)),
+            ("guarded".into(), "new".into())
+        );
+        assert!(look().is_empty);
+        let building = Building::begin(&look().building(), "r", "l", false).unwrap();
+        look().fill(building, "r3").unwrap();
+        assert_eq!(system_of(&data), "none");
+        assert!(data.join("other1").exists());
     }
 
     #[test]

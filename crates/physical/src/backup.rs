@@ -151,11 +151,15 @@ fn look(
     repository: Option<&Repository>,
 ) -> Result<Ready, PhysicalError> {
     let url = storage.url();
-    let (donor, mut against) = Donor::look(&options.donor)?;
-    let label = options
-        .label
-        .clone()
-        .unwrap_or_else(|| usual_label(&donor.server.facts.hostname, donor.server.facts.port));
+    let mut against = Vec::new();
+    let looked = PhysicalError::gather(Donor::look(&options.donor), &mut against)?;
+    let donor = looked.map(|(donor, more)| {
+        against.extend(more);
+        donor
+    });
+    let usual = |donor: &Donor| usual_label(&donor.server.facts.hostname, donor.server.facts.port);
+    let label = options.label.clone().or_else(|| donor.as_ref().map(usual));
+    let label = label.unwrap_or_default();
     if label == LATEST {
         against.push(
             Refusal::new(format!("{LATEST} always means the newest backup"))
@@ -169,9 +173,9 @@ fn look(
                 .hint("Choose another label, or leave it out."),
         );
     }
-    if !against.is_empty() {
+    let Some(donor) = donor.filter(|_| against.is_empty()) else {
         return Err(PhysicalError::Refused(against));
-    }
+    };
     // Earlier backups that cannot be read have no blocks to share, but must not prevent new
     // backups.
     let mut warnings = Vec::new();

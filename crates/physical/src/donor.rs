@@ -115,21 +115,27 @@ impl Donor {
             return Ok((donor, against));
         }
         let host = options.host.clone().unwrap_or(Host::Local);
+        let kind = ToolKind::of(server.info.vendor);
+        let mut against = preflight::of_server(&mut conn, &server, kind, options.max_rate);
+        against.extend(options.no_desync(&server));
         if let Some(why) = elsewhere(&host, &server)? {
-            return Err(PhysicalError::refused(
+            against.push(
                 Refusal::new(format!(
                     "the files of the server are not on {}: {why}",
                     host.name()
                 ))
                 .hint("The files are copied on the server's own machine: name it with --host, as ssh takes it, or run as an account that can see the server's process."),
-            ));
+            );
+            return Err(PhysicalError::Refused(against));
         }
-        let kind = ToolKind::of(server.info.vendor);
-        let tool = find(&host, kind, options.tool.as_deref())?;
-        let volume = volume(&host, &server.facts.datadir)?;
-        let mut against =
-            preflight::objections(&mut conn, &server, &tool, &volume, options.max_rate);
-        against.extend(options.no_desync(&server));
+        let tool = find(&host, kind, options.tool.as_deref());
+        let tool = PhysicalError::gather(tool, &mut against)?;
+        let volume = volume(&host, &server.facts.datadir);
+        let volume = PhysicalError::gather(volume, &mut against)?;
+        let (Some(tool), Some(volume)) = (tool, volume) else {
+            return Err(PhysicalError::Refused(against));
+        };
+        against.extend(preflight::of_tool(&server, &tool, &volume));
         let donor = Self {
             server,
             host,

@@ -11,22 +11,34 @@ use crate::tool_bugs;
 /// Files that the tool opens besides tablespaces.
 const OTHER_FILES: u64 = 200;
 
-/// All objections to copying this server.
-pub fn objections(
+/// The objections to copying this server by a tool of this kind, at this rate in bytes per second.
+pub fn of_server(
     conn: &mut Connection,
     server: &Server,
-    tool: &Tool,
-    volume: &Volume,
+    tool: ToolKind,
     max_rate: Option<u64>,
 ) -> Vec<Refusal> {
-    let mut against = tool.objections(&server.info);
-    against.extend(tool_bugs::for_copy(tool, volume));
+    let mut against = privileges(conn, server, tool);
     if let Some(rate) = max_rate.filter(|rate| *rate < RATE_MIN) {
         against.push(
             Refusal::new(format!("a rate of {rate} bytes per second is too low"))
                 .hint("Below 8M per second the tool could not copy the redo log in time."),
         );
     }
+    // MDEV-37949: it cannot read an archived redo log.
+    if server.variable("innodb_log_archive") == Some("ON") {
+        against.push(
+            Refusal::new("innodb_log_archive is ON, and mariadb-backup cannot read such logs")
+                .hint("Run `SET GLOBAL innodb_log_archive = OFF` for the time of the backup."),
+        );
+    }
+    against
+}
+
+/// The objections to copying these files of this server with this tool.
+pub fn of_tool(server: &Server, tool: &Tool, volume: &Volume) -> Vec<Refusal> {
+    let mut against = tool.objections(&server.info);
+    against.extend(tool_bugs::for_copy(tool, volume));
     if volume.tablespaces + OTHER_FILES > volume.open_files {
         against.push(
             Refusal::new(format!(
@@ -38,19 +50,11 @@ pub fn objections(
             ),
         );
     }
-    // MDEV-37949: it cannot read an archived redo log.
-    if server.variable("innodb_log_archive") == Some("ON") {
-        against.push(
-            Refusal::new("innodb_log_archive is ON, and mariadb-backup cannot read such logs")
-                .hint("Run `SET GLOBAL innodb_log_archive = OFF` for the time of the backup."),
-        );
-    }
-    against.extend(privileges(conn, server, tool));
     against
 }
 
 /// The privileges that the tool needs and the account does not have.
-pub fn privileges(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Refusal> {
+pub fn privileges(conn: &mut Connection, server: &Server, tool: ToolKind) -> Vec<Refusal> {
     let Ok(answer) = conn.query("SHOW GRANTS") else {
         return Vec::new();
     };
@@ -83,8 +87,8 @@ pub fn privileges(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Re
 }
 
 /// Global privileges; alternative names follow after a bar.
-fn needed(server: &Server, tool: &Tool) -> Vec<&'static str> {
-    match tool.kind {
+fn needed(server: &Server, tool: ToolKind) -> Vec<&'static str> {
+    match tool {
         ToolKind::MariadbBackup => {
             let mut all = vec!["RELOAD", "PROCESS", "LOCK TABLES"];
             if server.has_binlog {
@@ -106,7 +110,7 @@ fn needed(server: &Server, tool: &Tool) -> Vec<&'static str> {
     }
 }
 
-fn missing(server: &Server, tool: &Tool, lacking: &[&str]) -> Refusal {
+fn missing(server: &Server, tool: ToolKind, lacking: &[&str]) -> Refusal {
     let names: Vec<&str> = lacking
         .iter()
         .map(|name| name.split('|').next().unwrap_or(name))
@@ -114,7 +118,7 @@ fn missing(server: &Server, tool: &Tool, lacking: &[&str]) -> Refusal {
     let names = names.join(", ");
     Refusal::new(format!(
         "{} needs privileges that the account lacks on {}: {names}",
-        tool.kind.program(),
+        tool.program(),
         server.info.peer
     ))
     .hint(format!("`GRANT {names} ON *.* TO` that account."))

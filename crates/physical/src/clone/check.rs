@@ -90,7 +90,7 @@ pub fn objections(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Re
                 .hint("Run `INSTALL PLUGIN clone SONAME 'mysql_clone.so'` on the server."),
         );
     }
-    against.extend(privileges(conn, server, tool));
+    against.extend(privileges(conn, server, tool.kind));
     let refusal = |error| match error {
         PhysicalError::Refused(against) => against,
         _ => Vec::new(),

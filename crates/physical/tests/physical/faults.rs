@@ -152,10 +152,10 @@ fn what_stands_against_a_backup_is_named_at_once() {
     }
     options.donor.tool = Some(Path::new("/no/such/tool").to_owned());
     let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
-    assert!(
-        error.to_string().contains("there is no /no/such/tool"),
-        "{error}"
-    );
+    let text = error.to_string();
+    for part in all.iter().chain(&["there is no /no/such/tool"]) {
+        assert!(text.contains(part), "{part}: {text}");
+    }
     assert_empty(&place);
 
     // What a newer tool is does not say what the server is.
@@ -487,4 +487,44 @@ fn a_slow_copy_keeps_up_with_the_redo_log() {
         numbers[0] == numbers[1] && (20..=sequence + 1).contains(&numbers[0]),
         "{found}"
     );
+}
+
+/// Where the files of a mount point move one by one, a folder has the name of InnoDB's system
+/// tablespace.
+#[test]
+fn no_server_starts_where_files_are_moved() {
+    for kind in [
+        ServerKind::MariaDb1011,
+        ServerKind::MariaDb118,
+        ServerKind::MySql97,
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        fs::create_dir_all(data.join("ibdata1")).unwrap();
+        let name = if kind.is_mariadb() {
+            "mariadbd"
+        } else {
+            "mysqld"
+        };
+        let program = servers::program(servers::server(kind), name, folder.path());
+        let mut command = std::process::Command::new(program);
+        command.arg("--no-defaults").arg("--user=root");
+        command.arg(format!("--datadir={}", data.display()));
+        command.arg(format!("--socket={}", folder.path().join("s").display()));
+        command.arg("--skip-networking");
+        if kind == ServerKind::MySql97 {
+            command.args(["--mysqlx=OFF", "--secure-file-priv="]);
+        }
+        let output = command.output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{kind}: {words}");
+        assert!(words.contains("is not a regular"), "{kind}: {words}");
+        for made in ["ibdata1/", "mysql", "mysql.ibd", "ib_logfile0", "undo001"] {
+            assert_eq!(
+                data.join(made).exists(),
+                made == "ibdata1/",
+                "{kind}: {made}"
+            );
+        }
+    }
 }

@@ -92,11 +92,15 @@ pub struct ServerFacts {
     pub datadir: String,
     /// Settings with which its files were made; another server needs the same.
     pub settings: BTreeMap<String, String>,
+    /// A tablespace that it encrypted (`MariaDB`), whatever its settings say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encrypted: Option<String>,
 }
 
 impl ServerFacts {
-    /// The settings by which it encrypted files with keys that are not among them (`MariaDB`).
-    pub fn encrypts(&self) -> impl Iterator<Item = &'static str> {
+    /// What shows that it encrypted files with keys that are not among them (`MariaDB`): settings,
+    /// and one of its tablespaces.
+    pub fn encrypts(&self) -> impl Iterator<Item = &str> {
         let is_on = |name: &&str| {
             let value = self.settings.get(*name);
             value.is_some_and(|value| !value.eq_ignore_ascii_case("off"))
@@ -104,6 +108,7 @@ impl ServerFacts {
         ["innodb_encrypt_tables", "innodb_encrypt_log"]
             .into_iter()
             .filter(is_on)
+            .chain(self.encrypted.as_deref())
     }
 }
 

@@ -6,15 +6,16 @@ use std::path::Path;
 use refloat_host::Host;
 use refloat_run::machine::Machine;
 use refloat_run::{Cancel, Refusal};
+use refloat_wire::Vendor;
 
 use crate::about::About;
 use crate::clone::changes;
 use crate::error::PhysicalError;
-use crate::find::{find, version_in, version_of};
+use crate::find::{find, version_of};
 use crate::folder::Building;
 use crate::option_file::{LIBRARIES_LIE, objection};
 use crate::producer::{Input, Producer};
-use crate::tool::{Tool, ToolKind, text};
+use crate::tool::{Tool, ToolKind, Version, text};
 use crate::tool_bugs;
 
 /// The tools' own default, in bytes.
@@ -57,26 +58,39 @@ pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalE
     }
 }
 
-/// Why the `MySQL` server on this machine cannot start on a backup that no tool prepares. `None`:
-/// it can, or there is no server here, or a tool prepares the backup.
-pub fn no_server_for(about: &About) -> Option<Refusal> {
-    if about.tool_kind() != ToolKind::Clone {
+/// Why the server that is installed here cannot start on the files of a server of version `its`,
+/// which are prepared by a tool of this kind. `None`: it can, or there is none here.
+pub fn no_server_for(kind: ToolKind, its: Version) -> Option<Refusal> {
+    let is_mariadb = kind == ToolKind::MariadbBackup;
+    let (program, vendor) = if is_mariadb {
+        ("mariadbd", Vendor::MariaDb)
+    } else {
+        ("mysqld", Vendor::MySql)
+    };
+    let (version, output) = version_of(&Host::Local, Path::new(program), "").ok()?;
+    // MariaDB has a program called mysqld, too.
+    if output.contains("MariaDB") != is_mariadb {
         return None;
     }
-    let (version, output) = version_of(&Host::Local, Path::new("mysqld"), "").ok()?;
-    let its = version_in(&about.server.version)?;
-    // MariaDB has a program of this name, too.
-    if output.contains("MariaDB") || (version.0, version.1) == (its.0, its.1) && version >= its {
-        return None;
-    }
+    let is_of_series = (version.0, version.1) == (its.0, its.1);
+    let (is_fit, why) = if kind == ToolKind::Clone {
+        let why =
+            "The server applies the redo log itself: it must be of the same series and not older.";
+        (is_of_series && version >= its, why)
+    } else {
+        let why = "It would change the files for good, or refuse them: start a server of the same series, and upgrade that.";
+        (is_of_series, why)
+    };
     let refusal = Refusal::new(format!(
-        "mysqld is {} here, but the backup is of MySQL {}",
+        "{program} is {} here, but the files are of {vendor} {}",
         text(version),
         text(its)
     ));
-    Some(refusal.hint(
-        "The server applies the redo log itself: it must be of the same series and not older. If another one will start on the files, put its folder first in PATH.",
-    ))
+    (!is_fit).then(|| {
+        refusal.hint(format!(
+            "{why} If another one will start on the files, put its folder first in PATH."
+        ))
+    })
 }
 
 /// Prepares the files in a folder.
@@ -120,16 +134,16 @@ fn prepare_so(
     let memory = memory.unwrap_or_else(memory_here);
     let folder = building.path();
     let word = |path: &Path| Host::word(&path.to_string_lossy());
-    let options = folder.join("backup-my.cnf");
+    let file = folder.join("backup-my.cnf");
     // The machine's own option files belong to its server, which may be of another kind.
-    let options = if options.exists() {
-        is_its_own(&options)?;
-        format!("--defaults-file={}", word(&options))
+    let (flag, options) = if file.exists() {
+        let options = its_own(&file)?;
+        (format!("--defaults-file={}", word(&file)), options)
     } else {
-        "--no-defaults".to_owned()
+        ("--no-defaults".to_owned(), String::new())
     };
     let script = format!(
-        "PATH=$PATH:/usr/local/bin:/usr/bin; exec {} {options} --prepare --target-dir={} --use-memory={memory}{more} 1>&2",
+        "PATH=$PATH:/usr/local/bin:/usr/bin; exec {} {flag} --prepare --target-dir={} --use-memory={memory}{more} 1>&2",
         word(&tool.program),
         word(folder)
     );
@@ -140,7 +154,9 @@ fn prepare_so(
         &Input::Held(building.lock()?),
         cancel,
     )?;
-    producer.finish(cancel)?;
+    producer
+        .finish(cancel)
+        .map_err(|error| with_keys(error, &options))?;
     let names = ["xtrabackup_checkpoints", "mariadb_backup_checkpoints"];
     let checkpoints = names
         .iter()
@@ -157,11 +173,29 @@ fn prepare_so(
     })
 }
 
-/// Refuses an option file with anything that the tool which made the backup would not write.
-fn is_its_own(path: &Path) -> Result<(), PhysicalError> {
+/// Adds to the error of a tool where the keys of the files have to be, as its options name it.
+fn with_keys(error: PhysicalError, options: &str) -> PhysicalError {
+    let name = "file_key_management_filename=";
+    let keys = options.lines().find_map(|line| line.strip_prefix(name));
+    match (error, keys) {
+        (PhysicalError::Tool { tool, what, reason }, Some(keys)) => PhysicalError::Tool {
+            tool,
+            what,
+            reason: format!(
+                "{reason} (the files are encrypted: {keys} here must hold the keys of the server that was backed up)"
+            ),
+        },
+        (error, _) => error,
+    }
+}
+
+/// The text of an option file. Refuses one with anything that the tool which made the backup would
+/// not write.
+fn its_own(path: &Path) -> Result<String, PhysicalError> {
     let text = fs::read(path).map_err(PhysicalError::file(path, "reading it"))?;
-    match objection(&String::from_utf8_lossy(&text)) {
-        None => Ok(()),
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match objection(&text) {
+        None => Ok(text),
         Some(line) if line.starts_with(LIBRARIES_LIE) => Err(PhysicalError::refused(
             Refusal::new(format!(
                 "the backup's {line} names a folder that is not here, or that others can write to, and libraries would be loaded from it"

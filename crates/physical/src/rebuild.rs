@@ -250,7 +250,10 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     if let Some(one) = outside.first().filter(|_| !options.target.all_in_datadir) {
         against.push(outside_files::tables(outside.len(), one));
     }
-    if options.donor.is_cloned(&server) {
+    let is_cloned = options.donor.is_cloned(&server);
+    let by = if is_cloned { ToolKind::Clone } else { kind };
+    against.extend(options.target.no_server_for(by, server.info.version));
+    if is_cloned {
         return look_at_sender(options, (place, warning), against);
     }
     let tool = match find(&Host::Local, kind, options.target.tool.as_deref()) {

@@ -14,6 +14,7 @@ use crate::about::{About, KIND};
 use crate::binlog::replay::Replay;
 use crate::binlog::{PointInTime, Replayed};
 use crate::error::PhysicalError;
+use crate::find::version_in;
 use crate::folder::{Building, Step};
 use crate::outcome::RestoreOutcome;
 use crate::outside_files;
@@ -242,7 +243,9 @@ fn look(
     }
     let tool = prepare::tool_for(&about, options.target.tool.as_deref());
     let tool = PhysicalError::gather(tool, &mut against)?;
-    against.extend(prepare::no_server_for(&about));
+    if let Some(its) = version_in(&about.server.version) {
+        against.extend(options.target.no_server_for(about.tool_kind(), its));
+    }
     let looked = options
         .until
         .as_ref()

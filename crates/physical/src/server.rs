@@ -90,6 +90,11 @@ impl Server {
         let tables_outside = tables_outside
             .map(|rows| rows.texts(0).map(str::to_owned).collect())
             .unwrap_or_default();
+        let encrypted = "SELECT NAME FROM information_schema.INNODB_TABLESPACES_ENCRYPTION WHERE CURRENT_KEY_VERSION > 0 ORDER BY NAME LIMIT 1";
+        let encrypted = match info.vendor {
+            Vendor::MariaDb => conn.query_value(encrypted).ok().flatten(),
+            Vendor::MySql => None,
+        };
         let of = |name: &str| variables.get(name).cloned();
         let settings = SETTINGS
             .iter()
@@ -110,6 +115,7 @@ impl Server {
                 uuid: identity.uuid.clone(),
                 datadir: identity.datadir.clone(),
                 settings,
+                encrypted,
             },
             is_node: is_on("wsrep_on") && provider,
             is_replica,
@@ -160,11 +166,11 @@ pub struct Volume {
 }
 
 /// Adds up the files of a data directory that a backup copies: not binary logs, relay logs, the
-/// write-set cache and the redo log.
+/// write-set cache and the redo log, and not what refloat keeps there (`swap::INSIDE`).
 pub fn volume(host: &Host, folder: &str) -> Result<Volume, PhysicalError> {
     let word = Host::word(folder);
     let script = format!(
-        "cd -- {word} || exit 1; find -L . -type f \\( -name '*.ibd' -o -name 'ibdata*' -o -name 'undo*' -o -name '*.MA[DI]' -o -name '*.MY[DI]' -o -name '*.frm' -o -name '*.mrn*' \\) -printf '%s %b %P\\n' 2>/dev/null | awk '{{ bytes += $1; disk = $2 * 512; room += disk < $1 ? disk : $1 }} /[.]ibd$/ {{ spaces++ }} /[.]MAD$/ && ! /^[0-9]+ [0-9]+ (mysql|sys)\\// {{ aria++ }} /[.]mrn[^\\/]*$/ {{ mroonga++ }} END {{ printf \"%.0f %.0f %d %d %d\\n\", bytes, room, spaces, aria, mroonga }}'; ulimit -Hn"
+        "cd -- {word} || exit 1; find -L . -name '.refloat-*' -prune -o -type f \\( -name '*.ibd' -o -name 'ibdata*' -o -name 'undo*' -o -name '*.MA[DI]' -o -name '*.MY[DI]' -o -name '*.frm' -o -name '*.mrn*' \\) -printf '%s %b %P\\n' 2>/dev/null | awk '{{ bytes += $1; disk = $2 * 512; room += disk < $1 ? disk : $1 }} /[.]ibd$/ {{ spaces++ }} /[.]MAD$/ && ! /^[0-9]+ [0-9]+ (mysql|sys)\\// {{ aria++ }} /[.]mrn[^\\/]*$/ {{ mroonga++ }} END {{ printf \"%.0f %.0f %d %d %d\\n\", bytes, room, spaces, aria, mroonga }}'; ulimit -Hn"
     );
     let output = host.run(&script)?;
     if !output.status.success() {
@@ -244,6 +250,7 @@ mod tests {
             "shop/a b.MAD",
             "shop/mysql.MAD",
             "shop.mrn.001",
+            ".refloat-20261130-000000-abcdef/old.ibd",
         ] {
             let file = folder.path().join(name);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();

@@ -14,8 +14,10 @@ use refloat_wire::{ConnectOptions, Connection};
 use crate::about::ServerFacts;
 use crate::error::PhysicalError;
 use crate::outside_files;
+use crate::prepare;
 use crate::server_options::ServerOptions;
 use crate::swap::Place;
+use crate::tool::{ToolKind, Version};
 
 /// How long a start command may take: systemd's own units wait for as long as a node joins.
 const START: Duration = Duration::from_secs(3600);
@@ -87,6 +89,13 @@ impl TargetOptions {
             ));
         }
         Ok(Some((options, file)))
+    }
+
+    /// Why the server here cannot start on the files of a server of version `its`. A tool that is
+    /// named belongs to a server that is installed apart, and says nothing about where that is.
+    pub(crate) fn no_server_for(&self, kind: ToolKind, its: Version) -> Option<Refusal> {
+        let is_apart = self.tool.is_some();
+        prepare::no_server_for(kind, its).filter(|_| !is_apart)
     }
 
     /// The objections to filling `folder` with the files of a server, and a warning about what else

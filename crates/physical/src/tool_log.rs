@@ -141,6 +141,10 @@ impl ToolLog {
         {
             return;
         }
+        // What a tool adds that has failed already.
+        if line.contains("my_thread_global_end()") || line.contains("srv_start() returned") {
+            return;
+        }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.len() == LAST_LINES {
             last.pop_front();
@@ -157,8 +161,9 @@ impl ToolLog {
                 words.iter().any(|word| lower.contains(word))
             })
         };
-        // Damage is reported some lines before the copy fails because of it.
-        let complaint = found(&["corrupt"])
+        // Damage, and keys that are not there, are reported some lines before the copy fails
+        // because of them.
+        let complaint = found(&["corrupt", "encryption key"])
             .or_else(|| found(&["error", "fail", "cannot", "can't", "only able"]));
         let line = complaint.or_else(|| last.back());
         line.map_or_else(|| "it says nothing".to_owned(), |line| without_clock(line))

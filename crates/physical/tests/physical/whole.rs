@@ -275,7 +275,7 @@ fn a_gentle_backup_makes_room() {
 }
 
 /// Everything is encrypted on the server's disk, and in the backup too.
-// Hazard of files: P-20 encrypted tablespaces and redo log (MariaDB, keys in a file)
+// Hazard of files: P-20 encrypted tablespaces and redo log (MariaDB, keys in a file), and keys that are missing or others
 #[test]
 fn an_encrypted_server_comes_back_encrypted() {
     let folder = tempfile::tempdir().unwrap();
@@ -283,10 +283,23 @@ fn an_encrypted_server_comes_back_encrypted() {
     let keys = folder.path().join("keys");
     fs::write(&keys, format!("1;{}\n", "0123456789abcdef".repeat(4))).unwrap();
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o644)).unwrap();
-    for kind in KINDS {
-        let options = servers::quick(kind)
+    let with_keys = |kind| {
+        servers::quick(kind)
             .option("plugin_load_add", "file_key_management")
             .option("file_key_management_filename", keys.to_str().unwrap())
+    };
+    // A server may encrypt a single table.
+    let place = Place::with(&with_keys(KINDS[0]));
+    place.sql("CREATE DATABASE shop; CREATE TABLE shop.one (id INT) ENGINE=InnoDB ENCRYPTED=YES");
+    place.back_up("one").unwrap();
+    let words = place.try_check().unwrap_err().to_string();
+    assert!(
+        words.contains("(shop/one), and a private server has no keys"),
+        "{words}"
+    );
+    drop(place);
+    for kind in KINDS {
+        let options = with_keys(kind)
             .option("innodb_encrypt_tables", "FORCE")
             .option("innodb_encrypt_log", "ON");
         let mut place = Place::with(&options);
@@ -296,21 +309,41 @@ fn an_encrypted_server_comes_back_encrypted() {
             INSERT INTO shop.t SELECT seq, CONCAT('{row}', seq) FROM shop.seq_1_to_{count}",
         ));
         let expected = place.snapshot();
+        let words = place.fails_with_a_damaged_page("t", 16 << 10);
+        assert!(words.to_ascii_lowercase().contains("corrupt"), "{words}");
         place.back_up("one").unwrap();
         place.sql("UPDATE shop.t SET text = 'gone'");
         // A private server would find damage where there is none.
         let words = place.try_check().unwrap_err().to_string();
         assert!(words.contains("a private server has no keys"), "{words}");
         place.server.stop().unwrap();
-        // Without its keys nothing can be prepared, and the old data stay.
+        // Without its keys (none, another one, another number) nothing can be prepared, and the old
+        // data stay.
         let (away, ibdata) = (
             folder.path().join("away"),
             place.server.datadir().join("ibdata1"),
         );
         let old = fs::metadata(&ibdata).unwrap().modified().unwrap();
         fs::rename(&keys, &away).unwrap();
-        place.restore(&place.restoring("one")).unwrap_err();
-        assert_eq!(fs::metadata(&ibdata).unwrap().modified().unwrap(), old);
+        let others = &[None, Some("1;"), Some("2;")];
+        let others = if kind == KINDS[0] {
+            &others[..]
+        } else {
+            &others[..1]
+        };
+        for other in others {
+            if let Some(id) = *other {
+                fs::write(&keys, format!("{id}{}\n", "fedcba9876543210".repeat(4))).unwrap();
+                fs::set_permissions(&keys, fs::Permissions::from_mode(0o644)).unwrap();
+            }
+            let error = place.restore(&place.restoring("one")).unwrap_err();
+            let words = refloat_host::chain(&error);
+            let place = format!("{} here must hold the keys", keys.display());
+            assert!(words.contains(&place), "{words}");
+            let is_known = words.contains("encryption key") || *other == Some("1;");
+            assert!(is_known, "{words}");
+            assert_eq!(fs::metadata(&ibdata).unwrap().modified().unwrap(), old);
+        }
         fs::rename(&away, &keys).unwrap();
         place.restore(&place.restoring("one")).unwrap();
         let file = fs::read(place.server.datadir().join("shop/t.ibd")).unwrap();

@@ -202,9 +202,10 @@ fn tables_come_back(kind: ServerKind) {
             "--no-defaults",
         ];
         place.run(&args, &[]).says("but the backup is of").exits(3);
-        if kind == ServerKind::MySql97 {
-            only_a_newer_server_of_the_series_will_do(&place);
-        }
+    }
+    // The programs of 11.8 are not in the search path.
+    if kind != ServerKind::MariaDb118 {
+        only_a_server_of_the_series_will_do(&place, kind);
     }
     place.assert_holds(&expected);
 
@@ -286,26 +287,43 @@ fn backups_are_tried(place: &Place) {
     assert!(tried.contains("one: a server runs on it"), "{tried}");
 }
 
-/// No tool prepares a backup of MySQL's: the server that is here has to, if there is one.
-fn only_a_newer_server_of_the_series_will_do(place: &Place) {
+/// The server that is installed has to be of the series of the backup; where no tool prepares it
+/// (MySQL), also not older.
+fn only_a_server_of_the_series_will_do(place: &Place, kind: ServerKind) {
     let folder = place.state.path().join("another");
     fs::create_dir(&folder).unwrap();
-    let (to, mysqld) = (folder.join("data"), folder.join("mysqld"));
-    for (version, refused) in [("8.4.9", true), ("9.6.9", true), ("9.7.99", false)] {
+    let (name, versions) = if kind.is_mariadb() {
+        let versions = [("10.6.99", true), ("11.8.1", true), ("10.11.1", false)];
+        (
+            "mariadbd",
+            versions.map(|(version, refused)| (format!("{version}-MariaDB-log"), refused)),
+        )
+    } else {
+        let versions = [("8.4.9", true), ("9.6.9", true), ("9.7.99", false)];
+        (
+            "mysqld",
+            versions.map(|(version, refused)| (version.to_owned(), refused)),
+        )
+    };
+    let (to, program) = (folder.join("data"), folder.join(name));
+    for (version, refused) in versions {
         fs::write(
-            &mysqld,
-            format!("#!/bin/sh\necho 'mysqld  Ver {version}'\n"),
+            &program,
+            format!("#!/bin/sh\necho '{name}  Ver {version}'\n"),
         )
         .unwrap();
-        fs::set_permissions(&mysqld, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut plan = place.command(&["restore", "one", "--plan"]);
-        plan.arg("--to").arg(&to);
-        plan.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
-        let run = Run::of(&mut plan);
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let plan = |args: &[&str]| {
+            let mut plan = place.command(&["restore", "one", "--plan"]);
+            plan.arg("--to").arg(&to).args(args);
+            plan.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
+            Run::of(&mut plan)
+        };
         if refused {
-            run.says(&format!("mysqld is {version} here")).exits(3);
+            let number = version.trim_end_matches("-MariaDB-log");
+            plan(&[]).says(&format!("{name} is {number} here")).exits(3);
         } else {
-            run.exits(0);
+            plan(&[]).exits(0);
         }
     }
 }

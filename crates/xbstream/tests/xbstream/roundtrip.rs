@@ -82,8 +82,35 @@ fn written(plan: &Plan) -> (Vec<u8>, Vec<Vec<u8>>) {
     (writer.finish().unwrap(), files)
 }
 
+/// A source that brings less than is asked for, is interrupted by signals, and fails at a byte.
+struct Halting<'a> {
+    stream: &'a [u8],
+    sizes: std::iter::Cycle<std::slice::Iter<'a, usize>>,
+    /// Bytes until it fails.
+    left: usize,
+}
+
+impl std::io::Read for Halting<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let size = *self.sizes.next().unwrap();
+        if size == 0 {
+            return Err(std::io::ErrorKind::Interrupted.into());
+        }
+        if self.left == 0 {
+            return Err(std::io::Error::from_raw_os_error(5));
+        }
+        let size = size.min(self.left);
+        self.left -= size;
+        let length = buffer.len().min(size);
+        self.stream.read(&mut buffer[..length])
+    }
+}
+
 /// What the files of a stream hold.
-fn read(stream: &[u8], dialect: Dialect) -> Result<Vec<Vec<u8>>, refloat_xbstream::Error> {
+fn read(
+    stream: impl std::io::Read,
+    dialect: Dialect,
+) -> Result<Vec<Vec<u8>>, refloat_xbstream::Error> {
     let folder = tempfile::tempdir().unwrap();
     common::extract(stream, dialect, folder.path(), |_| ())?;
     let mut found = common::files(folder.path());
@@ -107,7 +134,22 @@ proptest! {
     #[test]
     fn what_is_written_is_read(plan in plans()) {
         let (stream, files) = written(&plan);
-        prop_assert_eq!(read(&stream, plan.dialect).unwrap(), files);
+        prop_assert_eq!(read(&stream[..], plan.dialect).unwrap(), files);
+    }
+
+    // Hazard of files: P-17 short reads, reads that a signal interrupts, and a read that fails
+    #[test]
+    fn short_reads_bring_all_and_a_failed_one_is_seen(
+        plan in plans(),
+        mut sizes in prop::collection::vec(0..9_usize, 1..9),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let (stream, files) = written(&plan);
+        sizes.push(1);
+        let halting = |left| Halting { stream: &stream, sizes: sizes.iter().cycle(), left };
+        prop_assert_eq!(read(halting(usize::MAX), plan.dialect).unwrap(), files);
+        let failed = read(halting(at.index(stream.len())), plan.dialect).unwrap_err();
+        prop_assert!(matches!(failed.problem, Problem::Io(_)), "{}", failed);
     }
 
     /// Of a file that was not begun nobody knows.
@@ -147,7 +189,7 @@ proptest! {
         let (mut stream, files) = written(&plan);
         let at = at.index(stream.len());
         stream[at] ^= change;
-        if let Ok(found) = read(&stream, plan.dialect) {
+        if let Ok(found) = read(&stream[..], plan.dialect) {
             let begin = borders(&stream).into_iter().rfind(|border| *border <= at).unwrap();
             prop_assert_eq!(found, files);
             prop_assert_eq!(at - begin, 8, "it is a flag");

@@ -224,3 +224,40 @@ fn pages_that_stay_damaged_end_the_copy() {
     arrives(Stage::Pages, 1, 64, &sound);
     damage().unwrap();
 }
+
+/// So many damaged pages are not mended by what arrives later. Only some of the files are named.
+#[test]
+fn too_many_damaged_pages_end_the_copy_at_once() {
+    let writer = Counter::default();
+    let all = Arrivals::new(&writer, (9, 7, 0));
+    all.begin_stage(&begins(Stage::Files, 8));
+    for index in 0..8 {
+        let mut info = file(Stage::Files, index, &format!("a/t{index}.ibd"));
+        // Pages of 1 KiB.
+        info.flags = 0x4023;
+        all.file(&info).unwrap();
+    }
+    // Packed, by no known algorithm.
+    let mut page = [0; 1024];
+    page[25] = 14;
+    let (piece_of, pages) = (page.repeat(1024), 1024);
+    let arrives = |index: u32, at: u64| {
+        let info = piece(Stage::Files, index, 1, at << 20, 0);
+        let target = all.place(&info).unwrap().unwrap();
+        all.look(&info, &target, &piece_of)
+    };
+    for index in 1..8 {
+        arrives(index, 0).unwrap();
+    }
+    let mut gone = file(Stage::Pages, 7, "a/t7.ibd");
+    gone.is_removed = true;
+    all.file(&gone).unwrap();
+    let most = DAMAGED_MAX / pages;
+    for at in 0..most as u64 - 7 {
+        arrives(0, at).unwrap();
+    }
+    let found = arrives(0, most as u64).unwrap_err().to_string();
+    assert!(found.contains("in a/t0.ibd (page 0 and "), "{found}");
+    let end = "a/t4.ibd (page 0 and 1023 more), and 2 more files";
+    assert!(found.ends_with(end), "{found}");
+}

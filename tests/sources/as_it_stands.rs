@@ -30,7 +30,7 @@ INSERT INTO t SELECT a.n + 10*b.n + 100*c.n + 1000*d.n, ELT(1 + a.n, 'tab\tnewli
 ";
 
 /// A dump by `refloat dump`.
-fn own(bench: &Bench) -> PathBuf {
+fn refloat_dump(bench: &Bench) -> PathBuf {
     let out = bench.path("own");
     let _ = fs::remove_dir_all(&out);
     let options = DumpOptions::new(servers::target(bench.server), &out);
@@ -116,7 +116,7 @@ fn files_of_dump_tools_go_by_the_best_path_of_each_vendor() {
         let bench = Bench::new(kind);
         bench.fill(SETUP);
         let wanted = bench.snapshot();
-        let (own, tab) = (own(&bench), tab::dump(&bench, &[], false));
+        let (own, tab) = (refloat_dump(&bench), tab::dump(&bench, &[], false));
         let mydumper = mydumper(&bench, &tab);
         let bytes = fs::metadata(tab.join("t.txt")).unwrap().len();
         let names_its_database: Adjust = |_| {};

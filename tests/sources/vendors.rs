@@ -193,7 +193,7 @@ const DEFINITIONS: &[(&[ServerKind], &str, Becomes)] = &[
         MARIADB,
         "(a INT, CONSTRAINT c CHECK (a > 0) /*!80016 NOT ENFORCED */)",
         Warned(
-            "constraint c: /*!80016 NOT ENFORCED */ is for another server, and this one passes over it: the constraint is enforced here",
+            "constraint c: /*!80016 NOT ENFORCED */ is for another server, and this one ignores it: the constraint is enforced here",
         ),
     ),
     (
@@ -205,7 +205,7 @@ const DEFINITIONS: &[(&[ServerKind], &str, Becomes)] = &[
         MARIADB,
         "(a INT) /*!80016 ENCRYPTION='Y' */",
         Warned(
-            "/*!80016 ENCRYPTION='Y' */ is for another server, and this one passes over it: it is not encrypted here",
+            "/*!80016 ENCRYPTION='Y' */ is for another server, and this one ignores it: it is not encrypted here",
         ),
     ),
     (

@@ -128,7 +128,7 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
             Some(lowest) => {
                 format!("it is at {seqno}, and the oldest write-set that anybody keeps is {lowest}")
             }
-            None => format!("it is at {seqno}, and nobody says which write-sets are kept"),
+            None => format!("it is at {seqno}, and no node says which write-sets it keeps"),
         });
     }
     donors.sort_by_key(|donor| donor.oldest);

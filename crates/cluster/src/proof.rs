@@ -87,7 +87,7 @@ pub(crate) fn proof(uuid: &str, state: &NodeState, log: Option<&str>) -> Proof {
         ),
         _ => found(
             CameBy::Ist,
-            format!("its log says that it went on from {begun}, where it had left"),
+            format!("its log says that it continued from {begun}, where it had stopped"),
         ),
     }
 }

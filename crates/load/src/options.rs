@@ -208,11 +208,11 @@ impl StatementClass {
         match self {
             Self::GtidPurged => {
                 "--skip gtid-purged leaves it out, which is right unless the server is to become a \
-                replica of the dump's server; --allow gtid-purged runs it as it stands."
+                replica of the dump's server; --allow gtid-purged runs it unchanged."
                     .to_owned()
             }
             _ => format!(
-                "--skip {word} leaves such statements out, --allow {word} runs them as they stand."
+                "--skip {word} leaves such statements out, --allow {word} runs them unchanged."
             ),
         }
     }

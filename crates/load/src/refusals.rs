@@ -77,6 +77,6 @@ pub fn system_schema(database: &str) -> Refusal {
     Refusal {
         reason: format!("the dump holds the server's own schema {database}: accounts, privileges \
             and other server-wide data"),
-        hint: "Leave it out with --system-schema skip, or run it as it stands with --system-schema load.".to_owned(),
+        hint: "Leave it out with --system-schema skip, or load it unchanged with --system-schema load.".to_owned(),
     }
 }

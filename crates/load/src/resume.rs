@@ -58,7 +58,7 @@ impl Begun {
             ),
             Gone::Stays(connection) => (
                 format!(
-                    "connection {connection} of run {} is still at work on {server}, and was told to end",
+                    "connection {connection} of run {} is still working on {server}, and was told to end",
                     self.run
                 ),
                 "Wait until the server has ended it (SHOW PROCESSLIST), and run the same command again.".to_owned(),

@@ -55,7 +55,7 @@ pub enum Error {
     },
     /// Another process is starting, stopping or removing the same instance, and did not finish in
     /// time.
-    #[error("another process is at work on the server {name:?}")]
+    #[error("another process is working on the server {name:?}")]
     Busy {
         /// The name of the instance, or of the resource that is locked.
         name: String,

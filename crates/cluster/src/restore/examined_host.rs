@@ -51,7 +51,9 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
         return Seen {
             folder,
             runs: node.state.is_some(),
-            lacks: Some("nothing is said about how it is started and stopped (control)".to_owned()),
+            lacks: Some(
+                "the list of nodes does not say how it is started and stopped (control)".to_owned(),
+            ),
             ..Seen::default()
         };
     };
@@ -71,7 +73,7 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
         Some(Ok(Some(place))) => (Some(place), None),
         Some(Ok(None)) => (
             None,
-            Some("its tables do not say it, or nobody could ask them".to_owned()),
+            Some("its tables do not hold it, or could not be read".to_owned()),
         ),
         Some(Err(error)) => (None, Some(chain(&error))),
     };

@@ -272,7 +272,7 @@ impl<'a> Rebuild<'a> {
             found.warnings.push(format!("{}: its machine runs {}: whatever supervises this server must leave it alone until the restore has ended; if the server is stopped, the load ends", node.name, seen.keepers.join(", ")));
         }
         if let Some(restarts) = &seen.restarts {
-            found.warnings.push(format!("{}: {restarts}: a server that crashes is started again by systemd; while this lasts it joins nobody", node.name));
+            found.warnings.push(format!("{}: {restarts}: a server that crashes is started again by systemd; during the restore it joins no cluster", node.name));
         }
     }
 

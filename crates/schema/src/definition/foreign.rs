@@ -60,7 +60,7 @@ impl std::fmt::Display for Lost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{}{} is for another server, and this one passes over it: {}",
+            "{}{} is for another server, and this one ignores it: {}",
             self.part, self.comment, self.meaning
         )
     }

@@ -70,7 +70,7 @@ fn folders_that_consoles_show_are_no_objects() {
     std::fs::create_dir_all(server.files().join("base/of/made/by/hand")).unwrap();
     assert_eq!(names(&storage, ""), ["dump/empty", "dump/shop/t.sql"]);
     assert_eq!(names(&storage, "made"), Vec::<String>::new());
-    // What cannot be told apart is not passed over.
+    // What cannot be told apart is not ignored.
     server.switches.deny_heads.store(true, Ordering::SeqCst);
     let error = storage.list("").unwrap_err();
     assert_eq!(error.kind(), StorageErrorKind::Denied, "{error}");

@@ -14,10 +14,10 @@
 //! | mount point, after `B` was removed | the new files | nothing | there is nothing left to do |
 //!
 //! A mount point, and the directory of a server that waits for its files, cannot be renamed: there
-//! `B` and what is kept are inside `D`, and the files move one by one. Meanwhile a folder of the name
-//! of InnoDB's system tablespace stands in a mount point ([`SYSTEM`]). It takes the place of the old
-//! one and gives it to the new one in one step each, so whoever starts a server there finds it whole
-//! or not at all.
+//! `B` and what is kept are inside `D`, and the files move one by one. Meanwhile a folder of the
+//! name of InnoDB's system tablespace stands in a mount point ([`SYSTEM`]). It takes the place of
+//! the old one and gives it to the new one in one step each, so whoever starts a server there
+//! finds it whole or not at all.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -275,7 +275,8 @@ fn a_gentle_backup_makes_room() {
 }
 
 /// Everything is encrypted on the server's disk, and in the backup too.
-// Hazard of files: P-20 encrypted tablespaces and redo log (MariaDB, keys in a file), and keys that are missing or others
+// Hazard of files: P-20 encrypted tablespaces and redo log (MariaDB, keys in a file), and keys that
+//   are missing or others
 #[test]
 fn an_encrypted_server_comes_back_encrypted() {
     let folder = tempfile::tempdir().unwrap();

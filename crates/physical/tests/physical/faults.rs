@@ -319,7 +319,9 @@ fn files_that_lie_elsewhere_do_not_come_unasked() {
     let mut place = Place::with(&options);
     place.sql(&format!(
         "CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY) ENGINE=InnoDB DATA DIRECTORY='{}';
-        INSERT INTO shop.t VALUES (1)",
+        INSERT INTO shop.t VALUES (1);
+        CREATE TABLE shop.m (id INT PRIMARY KEY) ENGINE=MyISAM DATA DIRECTORY='{0}' INDEX DIRECTORY='{0}';
+        INSERT INTO shop.m VALUES (1)",
         elsewhere.display()
     ));
     let warned = plan(
@@ -331,7 +333,9 @@ fn files_that_lie_elsewhere_do_not_come_unasked() {
     let warned = warned.warnings.join(" ");
     assert!(warned.contains("1 table lies outside"), "{warned}");
     place.back_up("one").unwrap();
-    place.sql("INSERT INTO shop.t VALUES (2)");
+    for table in ["t", "m"] {
+        place.sql(&format!("INSERT INTO shop.{table} VALUES (2)"));
+    }
     place.server.stop().unwrap();
     let error = place.restore(&place.restoring("one")).unwrap_err();
     let words = error.to_string();
@@ -341,10 +345,13 @@ fn files_that_lie_elsewhere_do_not_come_unasked() {
     options.target.all_in_datadir = true;
     place.restore(&options).unwrap();
     place.server.restart().unwrap();
-    assert_eq!(
-        place.server.query("SELECT id FROM shop.t").unwrap().trim(),
-        "1"
-    );
+    // The tool copies what the links of MyISAM lead to.
+    for table in ["t", "m"] {
+        let rows = place.server.query(&format!("SELECT id FROM shop.{table}"));
+        assert_eq!(rows.unwrap().trim(), "1", "{table}");
+    }
+    let kept = fs::metadata(elsewhere.join("m.MYD")).unwrap().len();
+    assert_eq!(kept, 14, "both rows");
     assert!(elsewhere.join("shop/t.ibd").exists());
 }
 

@@ -140,76 +140,103 @@ fn a_server_comes_back_as_it_was() {
 const PLAIN: [&str; 2] = ["in_aria", "in_myisam"];
 
 /// Rows of one session are a sequence. A backup holds its beginning, at least up to what was
-/// committed before it began, whatever happens to tables meanwhile.
-// Hazard of files: P-05, P-22 rows and definitions that change meanwhile, tables without
-//   transactions, a log in a table (MariaDB)
+/// committed before it began, whatever happens to tables meanwhile. `REFLOAT_DDL_BACKUPS` sets how
+/// many backups of each server are made.
+// Hazard of files: P-05, P-22 rows and definitions that change meanwhile (tables created, renamed,
+//   rebuilt and dropped; keys and columns added and dropped in place), tables without transactions,
+//   a log in a table (MariaDB)
 #[test]
 fn a_backup_is_of_one_moment_while_the_server_works() {
+    let backups = std::env::var("REFLOAT_DDL_BACKUPS").map_or(1, |text| text.parse().unwrap());
     for kind in KINDS {
         let options = servers::quick(kind)
             .option("general_log", "ON")
             .option("log_output", "TABLE");
         let mut place = Place::with(&options);
         place.sql(TABLES);
-        place.sql("CREATE TABLE shop.sequence (id INT PRIMARY KEY) ENGINE=InnoDB; CREATE TABLE shop.copy (id INT PRIMARY KEY) ENGINE=InnoDB");
+        place.sql(
+            "CREATE TABLE shop.sequence (id INT PRIMARY KEY) ENGINE=InnoDB; CREATE TABLE shop.copy (id INT PRIMARY KEY) ENGINE=InnoDB;
+            CREATE TABLE shop.altered (id INT PRIMARY KEY, a INT) ENGINE=InnoDB SELECT seq AS id, seq AS a FROM shop.seq_1_to_3000",
+        );
         for table in PLAIN {
             let engine = table.trim_start_matches("in_");
             place.sql(&format!(
                 "CREATE TABLE shop.{table} (id INT PRIMARY KEY) ENGINE={engine}"
             ));
         }
-        let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
-        let (before, after) = std::thread::scope(|scope| {
-            scope.spawn(|| place.write_sequence(&PLAIN, &committed, &over));
-            scope.spawn(|| {
-                let mut conn = servers::connect(&place.server);
-                let mut round = 0;
-                while !over.load(Ordering::Relaxed) {
-                    round += 1;
-                    for sql in [
-                        format!("CREATE TABLE shop.new{round} (id INT PRIMARY KEY) ENGINE=InnoDB SELECT seq AS id FROM shop.seq_1_to_1000"),
-                        format!("RENAME TABLE shop.new{round} TO shop.renamed{round}"),
-                        "ALTER TABLE shop.squeezed ENGINE=InnoDB".to_owned(),
-                        format!("DROP TABLE shop.renamed{round}"),
-                        "TRUNCATE TABLE shop.parts".to_owned(),
-                    ] {
-                        conn.exec(sql).unwrap();
-                    }
-                }
-            });
-            while committed.load(Ordering::Relaxed) < 20 {
-                std::thread::yield_now();
-            }
-            let before = committed.load(Ordering::Relaxed);
-            let done = place.back_up("busy");
-            over.store(true, Ordering::Relaxed);
-            done.unwrap();
-            (before, committed.load(Ordering::Relaxed) + 1)
-        });
-        place.server.stop().unwrap();
-        place.restore(&place.restoring("busy")).unwrap();
-        place.server.restart().unwrap();
-        let (numbers, found) = place.numbers(
-            "SELECT COUNT(*), MAX(id), (SELECT COUNT(*) FROM shop.copy) FROM shop.sequence",
-        );
-        assert!(
-            numbers.iter().all(|number| *number == numbers[0]),
-            "{found}"
-        );
-        let ahead = PLAIN.map(|table| {
-            let sql = format!("SELECT MAX(id) - {} FROM shop.{table}", numbers[0]);
-            place.server.query(&sql).unwrap()
-        });
-        assert!(
-            ahead.iter().all(|more| ["0", "1"].contains(&more.trim())),
-            "{ahead:?}"
-        );
-        assert!(
-            (before..=after).contains(&numbers[0]),
-            "{before} {found} {after}"
-        );
-        place.assert_sound();
+        for round in 0..backups {
+            is_of_one_moment(&mut place, &format!("busy{round}"));
+        }
     }
+}
+
+/// Changes definitions until it is over.
+fn changes_definitions(place: &Place, over: &AtomicBool) {
+    let mut conn = servers::connect(&place.server);
+    while !over.load(Ordering::Relaxed) {
+        for sql in [
+            "CREATE TABLE shop.new (id INT PRIMARY KEY) ENGINE=InnoDB SELECT seq AS id FROM shop.seq_1_to_1000",
+            "ALTER TABLE shop.altered ADD INDEX i (a), ALGORITHM=INPLACE",
+            "RENAME TABLE shop.new TO shop.renamed",
+            "ALTER TABLE shop.altered ADD COLUMN b INT DEFAULT 7, ALGORITHM=INSTANT",
+            "ALTER TABLE shop.squeezed ENGINE=InnoDB",
+            "ALTER TABLE shop.altered DROP COLUMN b, ALGORITHM=INSTANT",
+            "DROP TABLE shop.renamed",
+            "ALTER TABLE shop.altered DROP INDEX i, ALGORITHM=INPLACE",
+            "OPTIMIZE TABLE shop.altered",
+            "TRUNCATE TABLE shop.parts",
+        ] {
+            conn.query(sql).unwrap();
+        }
+    }
+}
+
+fn is_of_one_moment(place: &mut Place, label: &str) {
+    for table in ["sequence", "copy"].iter().chain(&PLAIN) {
+        place.sql(&format!("TRUNCATE TABLE shop.{table}"));
+    }
+    place.sql("DROP TABLE IF EXISTS shop.new, shop.renamed; ALTER TABLE shop.altered DROP COLUMN IF EXISTS b, DROP INDEX IF EXISTS i");
+    let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (before, after) = std::thread::scope(|scope| {
+        let _over = StopOnDrop(&over);
+        scope.spawn(|| place.write_sequence(&PLAIN, &committed, &over));
+        scope.spawn(|| changes_definitions(place, &over));
+        while committed.load(Ordering::Relaxed) < 20 {
+            std::thread::yield_now();
+        }
+        let before = committed.load(Ordering::Relaxed);
+        place.back_up(label).unwrap();
+        (before, committed.load(Ordering::Relaxed) + 1)
+    });
+    place.server.stop().unwrap();
+    place.restore(&place.restoring(label)).unwrap();
+    place.server.restart().unwrap();
+    let (numbers, found) = place
+        .numbers("SELECT COUNT(*), MAX(id), (SELECT COUNT(*) FROM shop.copy) FROM shop.sequence");
+    assert!(
+        numbers.iter().all(|number| *number == numbers[0]),
+        "{found}"
+    );
+    let ahead = PLAIN.map(|table| {
+        let sql = format!("SELECT MAX(id) - {} FROM shop.{table}", numbers[0]);
+        place.server.query(&sql).unwrap()
+    });
+    assert!(
+        ahead.iter().all(|more| ["0", "1"].contains(&more.trim())),
+        "{ahead:?}"
+    );
+    assert!(
+        (before..=after).contains(&numbers[0]),
+        "{before} {found} {after}"
+    );
+    let altered = place
+        .server
+        .query("SELECT COUNT(*), SUM(a) FROM shop.altered");
+    assert_eq!(altered.unwrap().trim(), "3000\t4501500");
+    // The log in a table was written to all the time, too.
+    let log = place.server.query("CHECK TABLE mysql.general_log");
+    assert!(log.as_ref().unwrap().trim().ends_with("OK"), "{log:?}");
+    place.assert_sound();
 }
 
 /// What a run has noted.

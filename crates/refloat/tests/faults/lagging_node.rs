@@ -4,12 +4,16 @@
 // Hazard of dumps: G-30 a dump of a node that lags has what the cluster had confirmed, or says that
 //   its wait failed
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use refloat_sandbox::ServerKind;
 use refloat_testkit::cluster::Cluster;
+use refloat_testkit::stop::StopOnDrop;
 use refloat_testkit::wait_until;
 use serde_json::Value;
 
-use crate::support::{Desk, Run, finish};
+use crate::support::{Desk, Run, Running, finish};
 
 /// Rows of a table without a key. To apply a change of all of them, a node reads half the table for
 /// each row, which takes a second or more; the node that made the change read the table once.
@@ -105,4 +109,57 @@ fn a_dump_of_a_node_that_lags_for_too_long_says_so() {
     keeps_pace(&cluster);
     dump(&desk, &cluster, "dump", &[]).exits(0);
     assert_eq!(rows_of(&desk, "dump"), Some(CHANGES));
+}
+
+/// The node applies one change of the table without a key after the other, and many small ones
+/// behind each. The cluster waits for it (flow control), so a copy of its files waits, too.
+#[test]
+fn a_gentle_backup_makes_room_for_the_cluster() {
+    let (cluster, desk) = (cluster(), Desk::new());
+    cluster.ask(
+        0,
+        "USE lag; CREATE TABLE big (a INT PRIMARY KEY, b VARCHAR(1000)) ENGINE=InnoDB; \
+         INSERT INTO big SELECT seq, REPEAT('x', 1000) FROM seq_1_to_40000",
+    );
+    keeps_pace(&cluster);
+    let begun: u64 = place(&cluster, 1).parse().unwrap();
+    let repo = desk.path("repo").display().to_string();
+    let ends = AtomicBool::new(false);
+    let run = std::thread::scope(|scope| {
+        let _end = StopOnDrop(&ends);
+        scope.spawn(|| {
+            for id in 0.. {
+                if ends.load(Ordering::Relaxed) {
+                    break;
+                }
+                let changes = format!(
+                    "UPDATE lag.slow SET b = b + 1; {}",
+                    (0..30)
+                        .map(|one| format!("INSERT INTO lag.t VALUES ({});", id * 30 + one))
+                        .collect::<String>()
+                );
+                cluster.ask(0, &changes);
+            }
+        });
+        wait_until("the node lags", || {
+            let queue = cluster.status_of(1, "local_recv_queue");
+            queue.parse::<u64>().is_ok_and(|queue| queue > 8)
+        });
+        let mut command = desk.refloat(["backup", "--from", &cluster.url(1), "--repo", &repo]);
+        command.args(["--gentle", "--max-rate", "24M"]);
+        Running::start(command).ends_within(Duration::from_secs(120))
+    });
+    run.exits(0)
+        .says("write-sets of the cluster are waiting there): the copy slows down");
+    let shown = finish(desk.refloat(["backups", "show", "latest", "--json", "--repo", &repo]));
+    let position = shown.exits(0).json()["about"]["galera"].clone();
+    let uuid = cluster.status_of(1, "cluster_state_uuid");
+    assert_eq!(position["uuid"], Value::from(uuid), "{position}");
+    let number = |text: String| text.parse::<u64>().unwrap();
+    let seqno = position["seqno"].as_u64().unwrap();
+    assert!(
+        begun <= seqno && seqno <= number(place(&cluster, 0)),
+        "{begun}: {position}"
+    );
+    keeps_pace(&cluster);
 }

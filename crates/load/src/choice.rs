@@ -42,14 +42,23 @@ pub enum Whose {
     Unclear,
 }
 
+/// What the definition of a view or a trigger names.
+#[derive(Debug, Clone, Default)]
+struct Named {
+    /// Whether a chosen table is among it.
+    chosen: bool,
+    /// Everything else, in lower case: most of it are columns and words.
+    others: HashSet<(String, String)>,
+}
+
 /// The tables that are chosen for the load.
 #[derive(Debug, Clone)]
 pub struct Choice {
     patterns: Vec<String>,
     /// Tables that the dump has mentioned so far, in lower case.
     seen: HashSet<(String, String)>,
-    /// The names in the definitions of views, and in the triggers of tables. Keys in lower case.
-    writes_to: HashMap<(String, String), Vec<(String, String)>>,
+    /// What the definitions of views and the triggers of tables name. Keys in lower case.
+    writes_to: HashMap<(String, String), Named>,
     /// Whether each pattern has matched something.
     matched: Vec<bool>,
 }
@@ -103,22 +112,41 @@ impl Choice {
             return;
         }
         let words: Vec<Token> = tokens(text, mode).code().collect();
-        let names = identifiers(text, &words).into_iter().map(|name| {
+        let is_row = |name: &ObjectName| {
+            let table = name.database.as_deref();
+            table.is_some_and(|table| {
+                [&b"NEW"[..], b"OLD"]
+                    .iter()
+                    .any(|row| table.eq_ignore_ascii_case(row))
+            })
+        };
+        let names = identifiers(text, &words);
+        let names = names.iter().filter(|name| !is_row(name)).map(|name| {
             let qualifier = name.database.as_deref().map(shown);
             (
                 qualifier.unwrap_or_else(|| at.to_owned()),
                 shown(&name.name),
             )
         });
-        self.writes_to
-            .entry(lower(database, table))
-            .or_default()
-            .extend(names);
+        let mut names: HashSet<_> = names.collect();
+        let is_writer = names
+            .iter()
+            .any(|(database, table)| self.has(database, table));
+        if is_writer {
+            names.clear();
+        }
+        let known = self.writes_to.entry(lower(database, table)).or_default();
+        known.chosen |= is_writer;
+        known
+            .others
+            .extend(names.iter().map(|(database, table)| lower(database, table)));
     }
 
     /// Which tables the rows of a table or view end up in.
     pub fn whose_rows(&self, database: &str, table: &str) -> Whose {
-        if self.has(database, table) {
+        if is_own_table(database, table) {
+            Whose::Others
+        } else if self.has(database, table) {
             Whose::Chosen
         } else if self.writes_to_chosen(database, table) {
             Whose::Unclear
@@ -129,17 +157,14 @@ impl Choice {
 
     /// Whether rows of something that is not chosen may end up in a chosen table.
     fn writes_to_chosen(&self, database: &str, table: &str) -> bool {
-        let mut open = vec![lower(database, table)];
-        let mut looked = HashSet::new();
-        while let Some(key) = open.pop() {
-            for (database, table) in self.writes_to.get(&key).into_iter().flatten() {
-                if self.has(database, table) {
-                    return true;
-                }
-                open.push(lower(database, table));
+        let first = lower(database, table);
+        let (mut open, mut looked) = (vec![&first], HashSet::new());
+        while let Some(known) = open.pop().map(|key| self.writes_to.get(key)) {
+            let Some(known) = known else { continue };
+            if known.chosen {
+                return true;
             }
-            looked.insert(key);
-            open.retain(|key| !looked.contains(key));
+            open.extend(known.others.iter().filter(|other| looked.insert(*other)));
         }
         false
     }

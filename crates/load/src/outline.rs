@@ -43,6 +43,8 @@ const NAMES_MAX: usize = 20_000;
 /// Most definers to keep. The same limit holds for engines, and for names of collations, character
 /// sets and SQL modes.
 const DEFINERS_MAX: usize = 100;
+/// The same for refused statements in conditional comments.
+const CONDITIONAL_MAX: usize = 100;
 
 /// What a dump seems to contain, as far as the options ask for it.
 #[derive(Debug, Default, Clone)]
@@ -73,6 +75,8 @@ pub struct Outline {
     pub temporary: bool,
     /// Whether there seems to be a statement that a load would stop at.
     pub suspect: bool,
+    /// Statements in conditional comments that a load refuses, unless the server ignores them.
+    pub conditional: Vec<(Vec<u8>, LexMode)>,
     /// Whether some pattern of `--tables` matched nothing.
     pub unmatched: bool,
 }
@@ -447,12 +451,12 @@ impl<'a> Gather<'a> {
             self.content(database).filled.add(shown(table));
             return Whose::Chosen;
         }
+        // A file of rows is loaded before triggers exist.
+        if self.rows_only {
+            return Whose::Others;
+        }
         let (database, table) = self.placed(database, table);
-        let whose = match self.choice.whose_rows(&database, &table) {
-            // One of Refloat's own tables.
-            Whose::Chosen => Whose::Others,
-            whose => whose,
-        };
+        let whose = self.choice.whose_rows(&database, &table);
         self.outline.suspect |= whose == Whose::Unclear;
         whose
     }
@@ -489,11 +493,16 @@ impl<'a> Gather<'a> {
     ) -> Fate {
         match kind {
             StatementKind::CreateTable {
-                table, temporary, ..
+                table,
+                temporary,
+                if_not_exists,
+                ..
             } => {
                 self.meet(table.database.as_deref(), &table.name);
-                let (database, name) = self.placed(table.database.as_deref(), &table.name);
-                self.choice.meet_new(&database, &name);
+                if !temporary && !if_not_exists {
+                    let (database, name) = self.placed(table.database.as_deref(), &table.name);
+                    self.choice.meet_new(&database, &name);
+                }
                 if !temporary {
                     self.namesake(table, text, mode, line);
                 }
@@ -514,7 +523,14 @@ impl<'a> Gather<'a> {
             _ => {}
         }
         let fate = self.fate(kind, text, mode);
-        self.outline.suspect |= matches!(fate, Fate::Refused(_));
+        if matches!(fate, Fate::Refused(_)) {
+            let conditional = &mut self.outline.conditional;
+            if text.starts_with(b"/*") && conditional.len() < CONDITIONAL_MAX {
+                conditional.push((text.to_vec(), mode));
+            } else {
+                self.outline.suspect = true;
+            }
+        }
         if fate == Fate::Runs {
             self.names(kind, text, mode, Some(line));
             self.by_kind(kind, text, mode, line);

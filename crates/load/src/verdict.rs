@@ -46,6 +46,8 @@ pub enum Reason {
     Rollback,
     /// It is unclear whether it concerns only chosen tables.
     Unclear,
+    /// It holds rows for something that is not chosen, which may pass them on to a chosen table.
+    PassedOn,
     /// It is in a file that may hold only rows.
     NotRows,
     /// It is a command of the stock client, which would do this.
@@ -76,6 +78,7 @@ impl Reason {
             Self::Unclear => {
                 "Choose all tables that it names, or the whole database, as --tables 'db.*'."
             }
+            Self::PassedOn => "Choose this table as well, or take the rows out of the dump.",
             Self::Client(_) => {
                 "Commands of the stock client are never run: take the line out of the dump, or list it with --on-error continue."
             }
@@ -93,6 +96,9 @@ impl std::fmt::Display for Reason {
             Self::Rollback => "rows before it are committed already, in transactions of their own",
             Self::Unclear => {
                 "with --tables it is not clear whether it changes only tables that are chosen"
+            }
+            Self::PassedOn => {
+                "with --tables it is not clear whether a view or a trigger passes these rows on to a chosen table"
             }
             Self::NotRows => "a file of rows may hold only rows and the settings that they need",
             Self::Client(what) => return write!(f, "this client command {what}"),
@@ -448,7 +454,7 @@ mod tests {
             refused("mysqldump: Error: x"),
             Reason::Stray(Stray::Message)
         );
-        for reason in [danger, Reason::Rollback, Reason::Unclear, Reason::NotRows] {
+        for reason in [danger, Reason::Rollback, Reason::Unclear, Reason::PassedOn] {
             assert!(!reason.to_string().is_empty());
         }
     }

@@ -36,8 +36,6 @@ const NEW: OFlags = OFlags::WRONLY
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
-/// Where an entry is for a moment, while two are exchanged in several steps.
-const BETWEEN: &str = ".refloat-between";
 /// Permissions of files that belong to nobody else yet.
 const OWN: u32 = 0o600;
 
@@ -110,14 +108,21 @@ impl Held {
         Ok(renameat(self, name, other, name)?)
     }
 
-    /// Exchanges the entries of one name in two folders, atomically where the file system can.
-    pub fn exchange(&self, name: &OsStr, other: &Self) -> io::Result<()> {
+    /// Whether it has an empty folder of this name.
+    pub fn has_empty_folder(&self, name: &OsStr) -> bool {
+        let entries = self.folder(name).and_then(|folder| folder.entries());
+        entries.is_ok_and(|entries| entries.is_empty())
+    }
+
+    /// Moves an entry into another folder, and the empty folder of its name that is there into this
+    /// one: in one step where the file system can, or in several, the first and the last of which
+    /// concern the empty folder only.
+    pub fn change_places(&self, name: &OsStr, other: &Self) -> io::Result<()> {
         match renameat_with(self, name, other, name, RenameFlags::EXCHANGE) {
             Err(Errno::INVAL | Errno::NOSYS) => {
-                let between = OsStr::new(BETWEEN);
-                renameat(self, name, self, between)?;
-                renameat(other, name, self, name)?;
-                Ok(renameat(self, between, other, name)?)
+                other.remove_folder(name)?;
+                self.move_to(name, other)?;
+                self.make_folder(name).map(drop)
             }
             result => Ok(result?),
         }

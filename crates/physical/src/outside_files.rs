@@ -151,7 +151,9 @@ pub fn old_log(options: &ServerOptions, datadir: &Path) -> Option<String> {
 /// Why no files may be put into `target`, judging by what is there.
 pub fn redo(target: &Path) -> Option<Refusal> {
     let has = |name: &str| target.join(name).exists();
-    (has("ibdata1") && !REDO.iter().any(|name| has(name))).then(|| {
+    // While a restore moves files, a folder has this name.
+    let is_one = target.join("ibdata1").is_file();
+    (is_one && !REDO.iter().any(|name| has(name))).then(|| {
         Refusal::new(format!(
             "{} holds a system tablespace but no redo log: its server keeps the redo log elsewhere",
             target.display()

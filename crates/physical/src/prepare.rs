@@ -14,7 +14,7 @@ use crate::error::PhysicalError;
 use crate::find::{find, version_of};
 use crate::folder::Building;
 use crate::option_file::{LIBRARIES_LIE, objection};
-use crate::producer::{Input, Producer};
+use crate::producer::{FAILED, Input, Producer};
 use crate::tool::{Tool, ToolKind, Version, text};
 use crate::tool_bugs;
 
@@ -78,7 +78,7 @@ pub fn no_server_for(kind: ToolKind, its: Version) -> Option<Refusal> {
             "The server applies the redo log itself: it must be of the same series and not older.";
         (is_of_series && version >= its, why)
     } else {
-        let why = "It would change the files for good, or refuse them: start a server of the same series, and upgrade that.";
+        let why = "It would upgrade the files irreversibly, or not start on them. Start a server of the same series first, and upgrade that one.";
         (is_of_series, why)
     };
     let refusal = Refusal::new(format!(
@@ -178,13 +178,16 @@ fn with_keys(error: PhysicalError, options: &str) -> PhysicalError {
     let name = "file_key_management_filename=";
     let keys = options.lines().find_map(|line| line.strip_prefix(name));
     match (error, keys) {
-        (PhysicalError::Tool { tool, what, reason }, Some(keys)) => PhysicalError::Tool {
-            tool,
-            what,
-            reason: format!(
-                "{reason} (the files are encrypted: {keys} here must hold the keys of the server that was backed up)"
-            ),
-        },
+        // A tool that was stopped, because the disk was full, lacks no keys.
+        (PhysicalError::Tool { tool, what, reason }, Some(keys)) if what.starts_with(FAILED) => {
+            PhysicalError::Tool {
+                tool,
+                what,
+                reason: format!(
+                    "{reason} (the files are encrypted: {keys} here must hold the keys of the server that was backed up)"
+                ),
+            }
+        }
         (error, _) => error,
     }
 }

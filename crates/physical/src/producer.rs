@@ -26,6 +26,8 @@ use crate::tool_log::{DONE, ToolLog};
 const FULL: &str = "IO Error: 28 during write";
 /// How long a tool may take to end after it was asked to.
 const END: Duration = Duration::from_secs(5);
+/// What became of a tool that has ended by itself; its exit status follows.
+pub const FAILED: &str = "failed with exit status";
 /// Marks the end of the option file in the input of the script.
 const OPTIONS_END: &str = "# END OF OPTIONS";
 /// Size of the pipe from the tool: the largest that an unprivileged process may ask for.
@@ -181,7 +183,7 @@ impl Producer {
                 Err(self.failed("was stopped: there is no space left on the disk".to_owned()))
             }
             Ok(status) if !status.success() => Err(self.failed(match status.code() {
-                Some(code) => format!("failed with exit status {code}"),
+                Some(code) => format!("{FAILED} {code}"),
                 None => format!("ended: {status}"),
             })),
             Ok(_) if self.log.torn.load(Ordering::Relaxed) => {

@@ -14,10 +14,11 @@
 //! | mount point, after `B` was removed | the new files | nothing | there is nothing left to do |
 //!
 //! A mount point, and the directory of a server that waits for its files, cannot be renamed: there
-//! `B` and what is kept are inside `D`, and the files move one by one. Meanwhile a folder of the
-//! name of InnoDB's system tablespace stands in a mount point ([`SYSTEM`]). It takes the place of
-//! the old one and gives it to the new one in one step each, so whoever starts a server there
-//! finds it whole or not at all.
+//! `B` and what is kept are inside `D`, and the files move one by one. Meanwhile an empty folder
+//! with the name of InnoDB's system tablespace ([`SYSTEM`]) stands in a mount point, so that no
+//! server starts there. It changes places with the old system tablespace first and with the new
+//! one last. Killed in between, `B` or the folder with the old data may end with that empty folder
+//! in it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -109,8 +110,7 @@ impl Place {
                 let entry = entry?;
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
-                let is_guard = name == SYSTEM
-                    && fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
+                let is_guard = name == SYSTEM && is_guarded(&Held::open(&real)?);
                 is_empty &= name == LOST_FOUND || name.starts_with(INSIDE) || is_guard;
             }
             let parent = real.parent().unwrap_or(Path::new("/"));
@@ -405,7 +405,7 @@ impl Place {
         new.sort_by_key(|name| (is_of_system(name), name == SYSTEM));
         for name in new {
             let moved = if name == SYSTEM && is_guarded(&here) {
-                made.exchange(&name, &here)
+                made.change_places(&name, &here)
             } else {
                 made.move_to(&name, &here)
             };
@@ -417,39 +417,53 @@ impl Place {
                 .map_err(failed("letting servers start there"))?;
         }
         sync(&self.path).map_err(failed("bringing the new files to the disk"))?;
+        if is_guarded(made) {
+            // The state of the restore must be what is removed last.
+            made.remove_folder(OsStr::new(SYSTEM))
+                .map_err(failed("removing the folder in which they were made"))?;
+        }
         fs::remove_dir_all(building.path())
             .map_err(failed("removing the folder in which they were made"))?;
         sync(&self.path).map_err(failed("bringing the new files to the disk"))?;
         Ok(aside)
     }
 
-    /// Moves the old data out, or nothing of them. A folder stays in the place of the system
+    /// Moves the old data out, or nothing of them. An empty folder stays in the place of the system
     /// tablespace, unless a server runs there.
     fn move_out(&self, mut old: Vec<OsString>, here: &Held, kept: &Held) -> io::Result<()> {
         let system = OsStr::new(SYSTEM);
-        if self.is_served || is_guarded(here) {
-            return move_all(&old, here, kept);
-        }
-        if !old.iter().any(|name| name == system) {
+        let has_one = old.iter().any(|name| name == system);
+        let guards = !self.is_served && !is_guarded(here);
+        if guards && has_one {
+            old.retain(|name| name != system);
+            kept.make_folder(system)?;
+            here.change_places(system, kept)
+                .inspect_err(|_| drop(kept.remove_folder(system)))?;
+        } else if guards {
             here.make_folder(system)?;
-            return move_all(&old, here, kept).inspect_err(|_| {
-                let _ = here.remove_folder(system);
-            });
         }
-        old.retain(|name| name != system);
-        kept.make_folder(system)?;
-        here.exchange(system, kept)?;
-        move_all(&old, here, kept).inspect_err(|_| {
-            if here.exchange(system, kept).is_ok() {
-                let _ = kept.remove_folder(system);
+        let Err(error) = move_all(&old, here, kept) else {
+            return Ok(());
+        };
+        // Where not all of them are back, no server may start either.
+        let is_back = kept
+            .entries()
+            .is_ok_and(|left| left.len() <= usize::from(guards && has_one));
+        if guards && is_back {
+            if has_one {
+                kept.change_places(system, here)?;
+                kept.remove_folder(system)?;
+            } else {
+                here.remove_folder(system)?;
             }
-        })
+        }
+        Err(error)
     }
 }
 
-/// Whether a folder stands in the place of the system tablespace.
+/// Whether an empty folder stands in the place of the system tablespace.
 fn is_guarded(folder: &Held) -> bool {
-    folder.folder(OsStr::new(SYSTEM)).is_ok()
+    folder.has_empty_folder(OsStr::new(SYSTEM))
 }
 
 /// Moves entries from one folder into another one, or none of them.
@@ -466,13 +480,14 @@ fn move_all(names: &[OsString], from: &Held, to: &Held) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file is a system file of InnoDB: its system tablespace, its redo log or an undo
-/// tablespace. These are moved out first and moved in last. Where the system tablespace has another
-/// name than [`SYSTEM`], a server that is started in between creates new ones, rather than working
-/// with files that do not belong together.
+/// Whether a file is a system file: InnoDB's system tablespace, redo log and undo tablespaces, and
+/// Aria's log, with which MariaDB begins before it opens InnoDB. These are moved out first and moved
+/// in last. Where the system tablespace has another name than [`SYSTEM`], a server that is started in
+/// between creates new ones, rather than working with files that do not belong together.
 fn is_of_system(name: &OsString) -> bool {
     let name = name.to_string_lossy();
-    name.starts_with("ib") || name.starts_with("undo")
+    let begins = ["ib", "undo", "#innodb_redo", "aria_log"];
+    begins.iter().any(|begin| name.starts_with(begin))
 }
 
 /// Exchanges two directories atomically, or in two steps where the file system cannot do that.
@@ -770,6 +785,7 @@ mod tests {
         assert!(!data.join("undo001").exists());
         fs::remove_file(&stuck).unwrap();
         assert_eq!(look().objections(false).unwrap(), []);
+        assert_eq!(crate::outside_files::redo(&data), None);
         let building = Building::begin(&look().building(), "r", "l", false).unwrap();
         look().fill(building, "r1").unwrap();
         assert_eq!(

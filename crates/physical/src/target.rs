@@ -94,8 +94,11 @@ impl TargetOptions {
     /// Why the server here cannot start on the files of a server of version `its`. A tool that is
     /// named belongs to a server that is installed apart, and says nothing about where that is.
     pub(crate) fn no_server_for(&self, kind: ToolKind, its: Version) -> Option<Refusal> {
-        let is_apart = self.tool.is_some();
-        prepare::no_server_for(kind, its).filter(|_| !is_apart)
+        let is_apart = self.tool.is_some() && kind != ToolKind::Clone;
+        if is_apart {
+            return None;
+        }
+        prepare::no_server_for(kind, its)
     }
 
     /// The objections to filling `folder` with the files of a server, and a warning about what else

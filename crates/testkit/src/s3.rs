@@ -52,6 +52,8 @@ pub struct Switches {
     pub show_folders: AtomicBool,
     /// List an object more, with this key: one that no file can have.
     pub show_key: Mutex<Option<String>>,
+    /// So many requests get the answer `503 Slow Down`.
+    pub busy: AtomicUsize,
 }
 
 /// Ends when it is dropped.
@@ -185,7 +187,18 @@ struct Files {
 type Answer<T> = S3Result<S3Response<T>>;
 
 impl Files {
+    /// Turns requests away, if that is asked for.
+    fn is_free(&self) -> S3Result<()> {
+        let one_less = |busy: usize| busy.checked_sub(1);
+        let busy = &self.switches.busy;
+        match busy.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) {
+            Ok(_) => Err(s3_error!(SlowDown)),
+            Err(_) => Ok(()),
+        }
+    }
+
     fn is_bucket(&self, bucket: &str) -> S3Result<()> {
+        self.is_free()?;
         if !self.root.join(bucket).is_dir() {
             return Err(s3_error!(NoSuchBucket));
         }
@@ -221,6 +234,7 @@ impl Files {
     }
 
     fn was_begun(&self, id: &str) -> S3Result<()> {
+        self.is_free()?;
         if self.seen.begun.lock().unwrap().contains_key(id) {
             return Ok(());
         }

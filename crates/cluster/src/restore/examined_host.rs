@@ -73,7 +73,7 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
         Some(Ok(Some(place))) => (Some(place), None),
         Some(Ok(None)) => (
             None,
-            Some("its tables do not hold it, or could not be read".to_owned()),
+            Some("its tables hold no position, or could not be read".to_owned()),
         ),
         Some(Err(error)) => (None, Some(chain(&error))),
     };

@@ -100,7 +100,7 @@ impl Dialogue {
             // Variables without a default keep their value.
             let _ = self.control.exec(reset);
         }
-        self.control.exec(wanted.exact_set()).map_err(failed)?;
+        // First: it sets `character_set_database`, which the session may have set otherwise.
         if let Some(database) = wanted.database.as_ref()
             && !self.ctx.options.leaves_out(database)
         {
@@ -108,6 +108,7 @@ impl Dialogue {
                 .exec(format!("USE {}", quote_ident(database)))
                 .map_err(failed)?;
         }
+        self.control.exec(wanted.exact_set()).map_err(failed)?;
         self.session = None;
         Ok(())
     }

@@ -130,11 +130,12 @@ impl Conductor<'_> {
                 .as_ref()
                 .is_none_or(|current| !Arc::ptr_eq(current, &one.session))
             {
-                conn.exec(one.session.exact_set()).map_err(server)?;
+                // First: it sets `character_set_database`, which the session may have set otherwise.
                 if let Some(database) = &one.session.database {
                     conn.exec(format!("USE {}", refloat_sqltext::quote_ident(database)))
                         .map_err(server)?;
                 }
+                conn.exec(one.session.exact_set()).map_err(server)?;
                 current = Some(Arc::clone(&one.session));
             }
             if let (Some(database), Some(collation)) = (&one.session.database, &one.collation) {

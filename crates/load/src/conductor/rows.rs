@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use refloat_run::Refusal;
-use refloat_run::own_tables::is_own_table;
 use refloat_schema::columns::Column;
 use refloat_schema::pattern::is_system_database;
 use refloat_source::blocks::Block;
@@ -107,9 +106,9 @@ impl Conductor<'_> {
         };
         let key = self.dialogue.resolve(&name)?;
         if !self.wanted(&key) {
-            let whose = self.choice.whose_rows(&key.0, &key.1);
-            return if rows.first && whose == Whose::Unclear && !is_own_table(&key.0, &key.1) {
-                self.ctx.fail(statement.refused(Reason::Unclear))
+            let is_judged = rows.first && !place.rows_only;
+            return if is_judged && self.choice.whose_rows(&key.0, &key.1) == Whose::Unclear {
+                self.ctx.fail(statement.refused(Reason::PassedOn))
             } else {
                 Ok(())
             };

@@ -53,8 +53,11 @@ impl Conductor<'_> {
         match kind {
             _ if place.rows_only => {}
             StatementKind::CreateTable {
-                table, temporary, ..
-            } => self.meet_table(table, *temporary, here)?,
+                table,
+                temporary,
+                if_not_exists,
+                ..
+            } => self.meet_table(table, (*temporary, *if_not_exists), here)?,
             StatementKind::CreateView { view: name } => self.meet_writer(name, here)?,
             StatementKind::CreateTrigger { table, .. } => self.meet_writer(table, here)?,
             StatementKind::CreateSequence { sequence } => {

@@ -128,12 +128,14 @@ impl Conductor<'_> {
     pub(super) fn meet_table(
         &mut self,
         table: &ObjectName,
-        temporary: bool,
+        (temporary, if_not_exists): (bool, bool),
         here: Here<'_>,
     ) -> Result<(), LoadError> {
         let key = self.dialogue.resolve(table)?;
         self.wanted(&key);
-        self.choice.meet_new(&key.0, &key.1);
+        if !temporary && !if_not_exists {
+            self.choice.meet_new(&key.0, &key.1);
+        }
         let mode = self.dialogue.session()?.lex_mode();
         if !temporary
             && self.choice.has(&key.0, &key.1)

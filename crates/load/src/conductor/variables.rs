@@ -171,7 +171,9 @@ fn of_database(assignments: &[SetAssignment]) -> bool {
         memchr::memmem::find(&text, b"database").is_some()
     };
     assignments.iter().any(|one| {
-        one.scope == SetScope::CharacterSet || names_one(&one.name) || names_one(&one.value)
+        one.scope == SetScope::CharacterSet
+            || one.scope != SetScope::User && names_one(&one.name)
+            || names_one(&one.value)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use refloat_run::{Cancel, Refusal};
-use refloat_schema::definition::{as_seen_by, written_for};
+use refloat_schema::definition::{as_seen_by, is_ignored_by, written_for};
 use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::token::{Token, tokens};
 use refloat_sqltext::{LexMode, SqlMode, StatementKind, classify, head, quote_ident};
@@ -45,11 +45,15 @@ pub fn stops(
     let Some(outline) = outline else {
         return Ok(Vec::new());
     };
-    let suspect = outline.unmatched || outline.suspect && options.on_error == OnError::Stop;
+    let server = conn.server().into();
+    let mut conditional = outline.conditional.iter();
+    let is_suspect =
+        outline.suspect || conditional.any(|(text, mode)| !is_ignored_by(server, text, *mode));
+    let suspect = outline.unmatched || is_suspect && options.on_error == OnError::Stop;
     if !suspect && unknown(options, conn, outline)?.is_empty() {
         return Ok(Vec::new());
     }
-    let mut survey = Survey::new(options, &source.name(), conn.server().into(), cancel);
+    let mut survey = Survey::new(options, &source.name(), server, cancel);
     match source {
         OpenSource::Stream(input) => {
             let Some(mut input) = input.reopen()? else {

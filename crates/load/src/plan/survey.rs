@@ -228,7 +228,7 @@ impl<'a> Survey<'a> {
                     let bytes = rows.rows.len() as u64;
                     let whose = self.rows(database, &header.table, rows.row_count, bytes);
                     if rows.first && whose == Whose::Unclear {
-                        self.refuse(Reason::Unclear, text, item.line);
+                        self.refuse(Reason::PassedOn, text, item.line);
                     }
                 }
                 ItemKind::Statement(StatementKind::Empty) | ItemKind::Blank => {}

@@ -208,7 +208,10 @@ RENAME TABLE other TO items;
             for (line, statement) in text.lines().enumerate().skip(header) {
                 let statement = statement.trim_end_matches(';');
                 output = if refused.iter().any(|words| statement.contains(words)) {
-                    output.says(&format!("line {}", line + 1)).says(statement)
+                    let end = if code == 1 { "," } else { ":" };
+                    output
+                        .says(&format!("line {}{end}", line + 1))
+                        .says(statement)
                 } else if statement.starts_with("INSERT") {
                     output.never_says(statement)
                 } else {

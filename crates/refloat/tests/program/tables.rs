@@ -322,6 +322,9 @@ fn only_a_server_of_the_series_will_do(place: &Place, kind: ServerKind) {
         if refused {
             let number = version.trim_end_matches("-MariaDB-log");
             plan(&[]).says(&format!("{name} is {number} here")).exits(3);
+            // Another tool belongs to another server, except where none prepares the files.
+            let code = if kind.is_mariadb() { 0 } else { 3 };
+            plan(&["--tool", "mariadb-backup"]).exits(code);
         } else {
             plan(&[]).exits(0);
         }

@@ -113,6 +113,17 @@ mod tests {
             let storage = open(url, &options).unwrap_or_else(|error| panic!("{url}: {error}"));
             assert_eq!(storage.url(), url.trim_start_matches("file://"));
         }
+        // Nothing is asked of these yet.
+        let others = BucketOptions::default()
+            .with("azure_storage_account_name", "me")
+            .with("azure_storage_account_key", "aHVzaA==")
+            .with("google_skip_signature", "true");
+        for url in ["az://container/a/b", "gs://bucket/a"] {
+            let storage = open(url, &others).unwrap_or_else(|error| panic!("{url}: {error}"));
+            assert_eq!(storage.url(), url);
+        }
+        let error = open("az://container", &options).map(drop).unwrap_err();
+        assert!(error.to_string().contains("no storage account"), "{error}");
         for (url, kind) in [
             ("ssh://host/path", StorageErrorKind::Scheme),
             ("ftp://host/path", StorageErrorKind::Scheme),

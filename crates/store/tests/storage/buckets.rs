@@ -135,6 +135,30 @@ fn transfers_go_on_over_a_line_that_fails() {
 }
 
 #[test]
+fn a_service_that_is_busy_is_asked_again() {
+    let server = Server::start(Kind::default());
+    let storage = bucket_at(server.port);
+    let content = bytes(20 * MIB, 6);
+    let turned_away = |what: &str, work: &dyn Fn()| {
+        server.switches.busy.store(2, Ordering::SeqCst);
+        work();
+        assert_eq!(server.switches.busy.load(Ordering::SeqCst), 0, "{what}");
+    };
+    turned_away("in parts", &|| {
+        write_whole(&*storage, "x", &content, Existing::Keep).unwrap();
+    });
+    turned_away("at once", &|| {
+        write_whole(&*storage, "y", b"y", Existing::Keep).unwrap();
+    });
+    turned_away("a list", &|| assert_eq!(names(&storage, ""), ["x", "y"]));
+    turned_away("a read", &|| {
+        assert!(read_range(&storage, "x", 0..20 << 20) == content);
+    });
+    turned_away("a size", &|| assert_eq!(storage.size("y").unwrap(), 1));
+    turned_away("the end of one", &|| storage.delete("y").unwrap());
+}
+
+#[test]
 fn a_writer_knows_its_own_object_when_the_answer_is_lost() {
     let server = Server::start(Kind::default());
     for (request, size) in [("PUT", 1000), ("POST /bucket/base/of/x?uploadId", 9 * MIB)] {

@@ -481,9 +481,10 @@ fn move_all(names: &[OsString], from: &Held, to: &Held) -> io::Result<()> {
 }
 
 /// Whether a file is a system file: InnoDB's system tablespace, redo log and undo tablespaces, and
-/// Aria's log, with which MariaDB begins before it opens InnoDB. These are moved out first and moved
-/// in last. Where the system tablespace has another name than [`SYSTEM`], a server that is started in
-/// between creates new ones, rather than working with files that do not belong together.
+/// Aria's log, with which MariaDB begins before it opens InnoDB. These are moved out first and
+/// moved in last. Where the system tablespace has another name than [`SYSTEM`], a server that is
+/// started in between creates new ones, rather than working with files that do not belong
+/// together.
 fn is_of_system(name: &OsString) -> bool {
     let name = name.to_string_lossy();
     let begins = ["ib", "undo", "#innodb_redo", "aria_log"];

@@ -130,7 +130,7 @@ impl Conductor<'_> {
                 .as_ref()
                 .is_none_or(|current| !Arc::ptr_eq(current, &one.session))
             {
-                // First: it sets `character_set_database`, which the session may have set otherwise.
+                // First: it sets `character_set_database`, which the session may set otherwise.
                 if let Some(database) = &one.session.database {
                     conn.exec(format!("USE {}", refloat_sqltext::quote_ident(database)))
                         .map_err(server)?;

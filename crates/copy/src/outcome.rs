@@ -29,7 +29,7 @@ pub struct CopyOutcome {
     pub verified: Option<VerifyOutcome>,
 }
 
-/// The plan of a copy.
+/// What a copy would do; nothing was touched.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct CopyPlan {

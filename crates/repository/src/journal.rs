@@ -48,7 +48,7 @@ pub struct Piece {
     size: u64,
 }
 
-/// A file of a journal.
+/// A file that grows piece by piece, such as an archived binary log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalFile {
     /// Name of the file within the journal.

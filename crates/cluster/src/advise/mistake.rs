@@ -64,7 +64,7 @@ impl Mistake {
     }
 }
 
-/// The kind of a mistake.
+/// Which part of a full copy a mistake would make fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MistakeKind {

@@ -69,7 +69,7 @@ pub struct Table {
     pub unshown: Vec<String>,
 }
 
-/// A column of a key.
+/// A column by which rows are read in ranges.
 #[derive(Debug, Clone)]
 pub struct KeyColumn {
     /// As the server spells it, unquoted.

@@ -44,7 +44,7 @@ pub fn backup(outcome: &BackupOutcome) -> String {
     page.text
 }
 
-/// The plan of a backup.
+/// What a backup would do, as lines of text.
 pub fn backup_plan(plan: &BackupPlan) -> String {
     let mut page = Page::default();
     page.heading(&format!(
@@ -257,7 +257,7 @@ fn running(started: bool) -> &'static str {
     if started { ", and the server runs" } else { "" }
 }
 
-/// The plan of a restore.
+/// What a restore would do, as lines of text.
 pub fn restore_backup_plan(plan: &RestorePlan) -> String {
     let mut page = Page::default();
     page.heading(&format!(
@@ -333,7 +333,7 @@ pub fn rebuild(outcome: &RebuildOutcome) -> String {
     page.text
 }
 
-/// The plan of a rebuild.
+/// What a rebuild would do, as lines of text.
 pub fn rebuild_plan(plan: &RebuildPlan) -> String {
     let mut page = Page::default();
     page.heading(&format!(

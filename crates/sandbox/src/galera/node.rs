@@ -112,7 +112,7 @@ impl GaleraNode {
         }
     }
 
-    /// The name of its cluster.
+    /// As in `wsrep_cluster_name`.
     pub fn cluster_name(&self) -> &str {
         &self.node.cluster
     }

@@ -1,9 +1,12 @@
 //! Gives every command line in the documentation and the help to the program.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use refloat_testkit::memory;
+
 use crate::help::COMMANDS;
-use crate::support::{Run, refloat};
+use crate::support::{Run, command, refloat};
 
 /// An address where nothing answers: commands that need a server get that far.
 const NOWHERE: &str = "mysql://root@127.0.0.1:1/";
@@ -196,6 +199,40 @@ fn check(example: &Example) {
     }
     let run = run(&with_unreachable_servers(words));
     assert_ne!(run.code, 2, "{place}: refloat {line}\n{}", run.stderr);
+}
+
+/// The quick start, from the point where `refloat` and a server are installed.
+#[test]
+fn the_quick_start_works_as_it_stands() {
+    let text = std::fs::read_to_string(root().join("README.md")).expect("the page can be read");
+    let (_, rest) = text
+        .split_once("    # A throw-away server")
+        .expect("a quick start");
+    let (script, _) = rest.split_once("\n[The doc").expect("its end");
+    // The server's account has to enter it.
+    let folder = tempfile::Builder::new()
+        .permissions(std::fs::Permissions::from_mode(0o755))
+        .tempdir_in(memory::folder())
+        .expect("a temporary folder can be made");
+    let program = Path::new(env!("CARGO_BIN_EXE_refloat"));
+    let programs = program.parent().expect("its folder").display();
+    let state = command(&folder.path().join("state"));
+    let mut shell = std::process::Command::new("bash");
+    shell
+        .env_clear()
+        .envs(
+            state
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .env("PATH", format!("{programs}:/usr/sbin:/usr/bin:/bin"))
+        .current_dir(folder.path());
+    let run = Run::of(shell.args(["-euo", "pipefail", "-c", &format!("#{script}")]));
+    let run = run
+        .says("load of shop.sql.gz into root@")
+        .says("done and proven")
+        .exits(0);
+    assert!(run.stdout.contains("200,000 rows"), "{}", run.stdout);
 }
 
 #[test]

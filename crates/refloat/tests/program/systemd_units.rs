@@ -256,7 +256,7 @@ fn a_restore_ends(units: &Units<'_>, restore: &[&str]) {
 #[track_caller]
 fn is_back_by_its_log(node: &str, run: &Run) {
     let back = run.stdout.starts_with(&format!("{node} is back by IST"));
-    let known = run.stdout.contains("its log says that it went on from ");
+    let known = run.stdout.contains("its log says that it continued from ");
     assert!(back && known, "{}", run.stdout);
 }
 

@@ -81,6 +81,9 @@ fn rows_of(desk: &Desk, name: &str) -> Option<u64> {
 #[test]
 fn a_dump_of_a_node_that_lags_has_what_the_cluster_had_confirmed() {
     let (cluster, desk) = (cluster(), Desk::new());
+    // Other tests may keep the machine busy.
+    let patience = "SET GLOBAL wsrep_provider_options = 'repl.causal_read_timeout=PT3M'";
+    cluster.ask(1, patience);
     let ways: [&[&str]; 3] = [
         &["--threads", "1"],
         &["--threads", "2"],

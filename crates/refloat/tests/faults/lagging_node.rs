@@ -136,12 +136,9 @@ fn a_gentle_backup_makes_room_for_the_cluster() {
                 if ends.load(Ordering::Relaxed) {
                     break;
                 }
-                let changes = format!(
-                    "UPDATE lag.slow SET b = b + 1; {}",
-                    (0..30)
-                        .map(|one| format!("INSERT INTO lag.t VALUES ({});", id * 30 + one))
-                        .collect::<String>()
-                );
+                let insert = |row| format!("INSERT INTO lag.t VALUES ({});", id * 30 + row);
+                let inserts: Vec<_> = (0..30).map(insert).collect();
+                let changes = format!("UPDATE lag.slow SET b = b + 1; {}", inserts.concat());
                 cluster.ask(0, &changes);
             }
         });

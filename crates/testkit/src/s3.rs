@@ -281,6 +281,7 @@ impl S3 for Files {
         &self,
         req: S3Request<ListObjectsV2Input>,
     ) -> Answer<ListObjectsV2Output> {
+        self.is_free()?;
         let (bucket, prefix) = (req.input.bucket.clone(), req.input.prefix.clone());
         let (method, uri, headers) = (req.method.clone(), req.uri.clone(), req.headers.clone());
         let extensions = req.extensions.clone();

@@ -53,58 +53,12 @@ impl Form {
         halves_of(&self.bounds(text, mode))
     }
 
-    /// Where to cut `text` after the row that reaches `bytes`; `None` if no row follows it, or if
-    /// the text cannot be walked that far.
-    pub fn cut(&self, text: &[u8], mode: LexMode, bytes: usize) -> Option<Cut> {
-        let mut until = Until {
-            bytes,
-            cut: Cut::default(),
-        };
-        let walked = self.visit(text, mode, &mut until);
-        matches!(walked, Err(VisitError::Visitor { .. })).then_some(until.cut)
-    }
-
     /// The format of delimited text; `None` for tuples.
     pub fn delimited(&self) -> Option<&DelimitedRows> {
         match self {
             Self::Tuples => None,
             Self::Delimited(rows) => Some(rows),
         }
-    }
-}
-
-/// Where a run of rows is cut in two.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Cut {
-    /// Rows before the cut.
-    pub rows: u64,
-    /// Where the last of them ends.
-    pub end: usize,
-    /// Where the next row begins.
-    pub next: usize,
-}
-
-/// Walks to the first row that begins after so many bytes.
-struct Until {
-    bytes: usize,
-    cut: Cut,
-}
-
-impl RowVisitor for Until {
-    type Error = ();
-
-    fn begin_row(&mut self, at: usize) -> Result<(), ()> {
-        self.cut.next = at;
-        if self.cut.end < self.bytes {
-            Ok(())
-        } else {
-            Err(())
-        }
-    }
-    fn end_row(&mut self, end: usize) -> Result<(), ()> {
-        self.cut.end = end;
-        self.cut.rows += 1;
-        Ok(())
     }
 }
 

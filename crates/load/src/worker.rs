@@ -57,9 +57,22 @@ impl Worker {
         })
     }
 
-    /// Writes a chunk in one transaction, retries after a deadlock, and accounts for it once
-    /// committed.
+    /// Writes a chunk. The first rows of a table or of a session are cut off as a chunk of their
+    /// own, because all rows of a first chunk are compared with the dump.
     pub fn write(&mut self, chunk: &Chunk) -> Result<(), LoadError> {
+        match self.cut_first(chunk)? {
+            Some([first, rest]) => {
+                self.write_together(&first, chunk)?;
+                self.write(&rest)
+            }
+            None => self.write_together(chunk, chunk),
+        }
+    }
+
+    /// Writes a chunk in one transaction, retries after a deadlock, and accounts for it once
+    /// committed. If its rows are first ones, a sample is taken from `sampled`, which may go on
+    /// after them.
+    fn write_together(&mut self, chunk: &Chunk, sampled: &Chunk) -> Result<(), LoadError> {
         let mut patience = Patience::default();
         let started = Instant::now();
         let path = self.link.ctx.path_for(chunk);
@@ -67,7 +80,7 @@ impl Worker {
         self.enter(chunk)?;
         let mut gone = false;
         loop {
-            let failed = match self.attempt(chunk, path) {
+            let failed = match self.attempt(chunk, sampled, path) {
                 Ok((path, written)) => {
                     self.account(chunk, path, written, started);
                     return Ok(());
@@ -155,6 +168,7 @@ impl Worker {
     fn attempt(
         &mut self,
         chunk: &Chunk,
+        sampled: &Chunk,
         path: WritePath,
     ) -> Result<(WritePath, Written), Uncommitted> {
         let ctx = Arc::clone(&self.link.ctx);
@@ -168,7 +182,7 @@ impl Worker {
         } else {
             path
         };
-        let (path, first) = self.proven_path(chunk, path)?;
+        let (path, first) = self.proven_path(chunk, sampled, path)?;
         let mut back = match first {
             Some(first) => self.read_back(chunk, first)?,
             None => None,
@@ -182,39 +196,32 @@ impl Worker {
         } else {
             self.link.write_untransacted(chunk)?
         };
-        let writer = self.writers.by(path);
-        let written = match (early, back) {
-            (Some(written), _) => written,
-            (None, None) => writer.write(&mut self.link, chunk)?,
-            (None, Some((rows, first))) => {
-                let mut written = writer.write(&mut self.link, &rows.first)?;
-                is_exact(&rows.first, written)?;
-                if !self.is_found(chunk, path, &rows)? {
-                    // Rolled back, and found to be what the dump's own text stores.
-                    first.examined();
-                    return self.attempt(chunk, path);
-                }
-                first.read_back();
-                if let Some(rest) = &rows.rest {
-                    written.add(self.writers.by(path).write(&mut self.link, rest)?);
-                }
-                written
-            }
+        let written = match early {
+            Some(written) => written,
+            None => self.writers.by(path).write(&mut self.link, chunk)?,
         };
         is_exact(chunk, written)?;
+        if let Some((rows, first)) = back {
+            if !self.is_found(path, &rows)? {
+                // Rolled back, and found to be what the dump's own text stores.
+                first.examined();
+                return self.attempt(chunk, sampled, path);
+            }
+            first.read_back();
+        }
         self.correct(&stretches, written, 0)?;
         self.commit(chunk, &stretches)?;
         chunk.table.note_described();
         Ok((path, written))
     }
 
-    /// Prepares to read the first rows of a chunk back, in the transaction that begins next; `None`
-    /// if that is not possible.
+    /// Prepares to read a first chunk back, in the transaction that begins next; `None` if that is
+    /// not possible.
     fn read_back<'a>(
         &mut self,
-        chunk: &Chunk,
+        chunk: &'a Chunk,
         first: First<'a>,
-    ) -> Result<Option<(ReadBack, First<'a>)>, Uncommitted> {
+    ) -> Result<Option<(ReadBack<'a>, First<'a>)>, Uncommitted> {
         let Some(back) = ReadBack::of(chunk, first.shape.clone(), &mut self.link.buffer)? else {
             first.examined();
             return Ok(None);
@@ -228,9 +235,9 @@ impl Worker {
     fn look_before<'a>(
         &mut self,
         chunk: &Chunk,
-        mut back: ReadBack,
+        mut back: ReadBack<'a>,
         first: First<'a>,
-    ) -> Result<Option<(ReadBack, First<'a>)>, refloat_wire::Error> {
+    ) -> Result<Option<(ReadBack<'a>, First<'a>)>, refloat_wire::Error> {
         let apart = match back.look_before(&mut self.link.conn, first.follows_a_few()) {
             Err(error) if error.is_access_denied() => {
                 let reason = "the account may not read the table (SELECT)".to_owned();

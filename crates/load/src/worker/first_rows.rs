@@ -6,8 +6,9 @@
 //! as the dump's own `INSERT`, in the dump's session at this place. They are the chunk's first
 //! rows, and later ones with kinds of values that the first ones lack ([`kinds`]). Both tables must
 //! hold the same bytes, or the load ends before a row of the chunk is stored. Then the first rows
-//! are written to the table itself, and read back ([`read_back`]). This happens once for each
-//! session, column list and path of a table.
+//! are written to the table itself as a chunk of their own, and all of it is read back
+//! ([`read_back`]). What cannot be read back is a smaller chunk, and all of it goes to the temporary
+//! tables. This happens once for each session, column list and path of a table.
 //!
 //! Temporary tables have no triggers and no foreign keys, and belong to their connection. They are
 //! kept out of the binary log.
@@ -24,7 +25,7 @@ use refloat_schema::display::two_values;
 use refloat_sqltext::{InsertVerb, quote_ident};
 use refloat_wire::Error;
 
-use super::{Worker, is_exact};
+use super::{Worker, is_exact, source_error};
 use crate::chunk::{Chunk, Piece};
 use crate::error::{LoadError, OtherValue, SentRow};
 use crate::form::Form;
@@ -39,6 +40,9 @@ use sample::{Rows, Sample, Shape};
 /// ms per table, compared with 5 µs per row; `bench/small`).
 const FEW_ROWS: u64 = 500;
 const FEW_BYTES: usize = kinds::FIRST_BYTES;
+/// Bytes of text of a first chunk that is read back. Reading a row back takes the server and this
+/// program half as long as writing it (docs/design/load.md).
+const READ_BACK_BYTES: usize = 256 << 10;
 /// How often the server may refuse first rows of a table before the comparison is given up. It is
 /// tried more than once because later rows may be ones that the server accepts.
 const REFUSED_MAX: u32 = 3;
@@ -120,35 +124,113 @@ fn in_other_form(chunk: &Chunk, path: WritePath) -> Option<Shape> {
     (!shape.given().is_empty()).then_some(shape)
 }
 
+/// Whether a first chunk can be read back, as far as this load knows the table.
+fn may_be_read_back(chunk: &Chunk, shape: &Shape, follows_a_few: bool) -> bool {
+    let apart = if follows_a_few { FEW_ROWS } else { 0 };
+    ReadBack::is_possible(chunk, shape) && chunk.table.expected() <= apart
+}
+
+/// The kind of a chunk's rows.
+fn kind_of(chunk: &Chunk, path: WritePath) -> Kind {
+    Kind {
+        session: Arc::clone(&chunk.session),
+        header: Arc::clone(&chunk.header),
+        path,
+    }
+}
+
+/// Splits a chunk after its first rows: as many as fit into `room`, but at least one; `None` if that
+/// is all of them, or if the text cannot be read.
+fn split(
+    chunk: &Chunk,
+    room: usize,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<[Chunk; 2]>, LoadError> {
+    let [mut first, mut rest] = [(); 2].map(|()| Chunk::new(chunk.head.clone()));
+    let mut pieces = chunk.pieces.iter();
+    while let Some(piece) = pieces.as_slice().first()
+        && first.bytes + piece.len() <= room
+    {
+        first.push(piece.clone());
+        pieces.next();
+    }
+    let Some(piece) = pieces.next() else {
+        return Ok(None);
+    };
+    let failed = |source| source_error(piece.source.to_string(), piece.offset, source);
+    let text = piece.text(buffer).map_err(failed)?;
+    let rows = chunk.form.bounds(text, chunk.session.lex_mode());
+    let fit = rows.partition_point(|row| first.bytes + row.end <= room);
+    let cut = if first.rows == 0 { fit.max(1) } else { fit };
+    if rows.len() as u64 != piece.rows {
+        // Only the server can tell its rows apart.
+        if first.rows == 0 {
+            return Ok(None);
+        }
+        rest.push(piece.clone());
+    } else {
+        let parts = [(&mut first, 0..cut), (&mut rest, cut..rows.len())];
+        for (part, which) in parts.into_iter().filter(|(_, which)| !which.is_empty()) {
+            part.push(piece.part(text, &rows, which).0);
+        }
+    }
+    pieces.for_each(|piece| rest.push(piece.clone()));
+    Ok((rest.rows > 0).then_some([first, rest]))
+}
+
 impl Worker {
+    /// Cuts the first rows of their kind off a chunk, if they are sent in another form than the dump
+    /// has them: all of them will be compared.
+    pub(super) fn cut_first(&mut self, chunk: &Chunk) -> Result<Option<[Chunk; 2]>, LoadError> {
+        let path = self.link.ctx.path_for(chunk);
+        let Some(shape) = in_other_form(chunk, path) else {
+            return Ok(None);
+        };
+        let compared = chunk.table.compared();
+        let room = if may_be_read_back(chunk, &shape, compared.few) {
+            READ_BACK_BYTES
+        } else {
+            kinds::ALL_BYTES
+        };
+        let known = compared.knows(&kind_of(chunk, path));
+        if known || chunk.bytes <= room || self.are_few(chunk, &compared) {
+            return Ok(None);
+        }
+        drop(compared);
+        split(chunk, room, &mut self.link.buffer)
+    }
+
+    /// Whether the rows of a first chunk go as the dump's own text because they are few.
+    fn are_few(&self, chunk: &Chunk, compared: &Compared) -> bool {
+        let nobody_asked = self.link.ctx.options.write_path == WritePath::Auto;
+        let few = chunk.rows <= FEW_ROWS && chunk.bytes <= FEW_BYTES;
+        few && nobody_asked && !compared.few && matches!(chunk.form, Form::Tuples)
+    }
+
     /// The path to write the rows of a chunk by: the intended one if it stores what the dump has,
     /// or the dump's own text if the server refuses them. For the first rows of their kind by that
-    /// path, also what must be read back before any other rows of the table are written.
+    /// path, also what must be read back before any other rows of the table are written. The sample
+    /// is taken from `sampled`, which begins with the chunk.
     pub(super) fn proven_path<'a>(
         &mut self,
         chunk: &'a Chunk,
+        sampled: &Chunk,
         path: WritePath,
     ) -> Result<(WritePath, Option<First<'a>>), Attempt> {
         let Some(shape) = in_other_form(chunk, path) else {
             return Ok((path, None));
         };
-        let kind = Kind {
-            session: Arc::clone(&chunk.session),
-            header: Arc::clone(&chunk.header),
-            path,
-        };
+        let kind = kind_of(chunk, path);
         let mut compared = chunk.table.compared();
         if compared.knows(&kind) {
             return Ok((path, None));
         }
-        let few = chunk.rows <= FEW_ROWS && chunk.bytes <= FEW_BYTES;
-        let nobody_asked = self.link.ctx.options.write_path == WritePath::Auto;
-        if few && nobody_asked && !compared.few && matches!(chunk.form, Form::Tuples) {
+        if self.are_few(sampled, &compared) {
             compared.few = true;
             return Ok((WritePath::Insert, None));
         }
         let looked = self
-            .sample(chunk, path, shape.clone(), compared.few)
+            .sample(sampled, path, shape.clone(), compared.few)
             .and_then(|sample| self.try_both(&sample));
         match looked {
             Ok(()) => compared.any = true,
@@ -190,8 +272,7 @@ impl Worker {
             let reason = format!("the default of column {name} is the next value of a sequence");
             return Err(Halt::Impossible(reason));
         }
-        let apart = if follows_a_few { FEW_ROWS } else { 0 };
-        let all = !ReadBack::is_possible(chunk, &shape) || chunk.table.expected() > apart;
+        let all = !may_be_read_back(chunk, &shape, follows_a_few);
         Ok(Sample {
             chunk,
             path,

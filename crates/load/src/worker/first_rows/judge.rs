@@ -45,14 +45,9 @@ impl Multiset {
 }
 
 impl Worker {
-    /// Whether the table holds the first rows of a chunk as the dump has them. If not, the
+    /// Whether the table holds the rows of a first chunk as the dump has them. If not, the
     /// transaction is rolled back; an error if the dump's own `INSERT` stores other rows.
-    pub fn is_found(
-        &mut self,
-        chunk: &Chunk,
-        path: WritePath,
-        back: &ReadBack,
-    ) -> Result<bool, Attempt> {
+    pub fn is_found(&mut self, path: WritePath, back: &ReadBack<'_>) -> Result<bool, Attempt> {
         if back.is_found(&mut self.link.conn)? {
             return Ok(true);
         }
@@ -61,18 +56,18 @@ impl Worker {
             held => held,
         };
         self.link.conn.exec("ROLLBACK")?;
-        match held.and_then(|held| self.judge(chunk, path, back, &held)) {
+        match held.and_then(|held| self.judge(path, back, &held)) {
             Ok(()) => {}
             Err(Halt::Fatal(failed)) => return Err(failed),
             Err(Halt::Impossible(reason) | Halt::Refused(reason)) => {
-                self.link.ctx.note_not_compared(&chunk.table, reason);
+                self.link.ctx.note_not_compared(&back.chunk.table, reason);
             }
         }
         Ok(false)
     }
 
     /// The rows that the table holds, other than those of `before`.
-    fn held(&mut self, back: &ReadBack, before: &[u128]) -> Result<Multiset, Halt> {
+    fn held(&mut self, back: &ReadBack<'_>, before: &[u128]) -> Result<Multiset, Halt> {
         let (mut held, mut count) = (Multiset::default(), 0);
         back.read(&mut self.link.conn, &mut |row| {
             held.add(row);
@@ -89,14 +84,9 @@ impl Worker {
     }
 
     /// An error if the dump's own `INSERT` stores other rows than the table `held`.
-    fn judge(
-        &mut self,
-        chunk: &Chunk,
-        path: WritePath,
-        back: &ReadBack,
-        held: &Multiset,
-    ) -> Result<(), Halt> {
-        let as_text = self.as_text(&back.first.pieces, back)?;
+    fn judge(&mut self, path: WritePath, back: &ReadBack<'_>, held: &Multiset) -> Result<(), Halt> {
+        let chunk = back.chunk;
+        let as_text = self.as_text(&chunk.pieces, back)?;
         if as_text == *held {
             return Ok(());
         }
@@ -109,7 +99,7 @@ impl Worker {
         // This may tell the column and both values.
         self.try_both(&sample)?;
         self.link.ctx.cancel.sleep(CLOCK_TICK);
-        if self.as_text(&back.first.pieces, back)? != as_text {
+        if self.as_text(&chunk.pieces, back)? != as_text {
             return Err(Halt::Impossible(NEVER_THE_SAME.to_owned()));
         }
         let mut wrong = &sample.rows.all;
@@ -125,8 +115,8 @@ impl Worker {
     }
 
     /// Some of the first rows that the table did not hold, as the dump has them.
-    fn not_held(&mut self, back: &ReadBack, held: &Multiset) -> Result<Rows, Halt> {
-        let chunk = &back.first;
+    fn not_held(&mut self, back: &ReadBack<'_>, held: &Multiset) -> Result<Rows, Halt> {
+        let chunk = back.chunk;
         let mode = chunk.session.lex_mode();
         let (mut rows, mut chosen) = (back.rows.iter(), 0);
         Rows::pick(chunk, &mut self.link.buffer, |text| {
@@ -143,7 +133,7 @@ impl Worker {
 
     /// What the table holds after the dump's own `INSERT` of some rows, and did not hold before.
     /// They are rolled back.
-    fn as_text(&mut self, rows: &[Piece], back: &ReadBack) -> Result<Multiset, Halt> {
+    fn as_text(&mut self, rows: &[Piece], back: &ReadBack<'_>) -> Result<Multiset, Halt> {
         self.link.conn.exec(ReadBack::ISOLATION)?;
         self.link.conn.exec("START TRANSACTION")?;
         let stored = self.insert_and_look(rows, back);
@@ -155,8 +145,8 @@ impl Worker {
         stored
     }
 
-    fn insert_and_look(&mut self, rows: &[Piece], back: &ReadBack) -> Result<Multiset, Halt> {
-        let (head, layout) = (&back.first.head, &back.shape.layout);
+    fn insert_and_look(&mut self, rows: &[Piece], back: &ReadBack<'_>) -> Result<Multiset, Halt> {
+        let (head, layout) = (&back.chunk.head, &back.shape.layout);
         let mut before = Vec::new();
         back.read(&mut self.link.conn, &mut |row| before.push(row))?;
         // What the server warns of here is not in the table afterwards.

@@ -17,7 +17,7 @@ const FIRST_ROWS: usize = 50;
 /// Bytes of their text, if there is more than one row.
 pub const FIRST_BYTES: usize = 256 << 10;
 /// The same if all first rows are chosen (docs/design/load.md).
-const ALL_BYTES: usize = 64 << 10;
+pub const ALL_BYTES: usize = 64 << 10;
 /// Rows after them that are chosen at most, and bytes of text of all that are chosen.
 const LATER_ROWS: usize = 150;
 const BYTES: usize = 2 * FIRST_BYTES;

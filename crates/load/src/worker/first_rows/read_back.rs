@@ -19,27 +19,21 @@ use refloat_wire::{Connection, Error};
 
 use super::sample::{ROW_MAX, Shape};
 use super::{FEW_ROWS, as_bytes};
-use crate::chunk::{Chunk, Piece};
+use crate::chunk::Chunk;
 use crate::link::Link;
-use crate::marks::Digest;
 use crate::writer::Attempt;
 
-/// Bytes of text that are read back. Reading a row back takes the server and this program half as
-/// long as writing it (docs/design/load.md).
-const FIRST_BYTES: usize = 256 << 10;
 /// Rows of the dump's own text before them that are told apart from them: as many as a first chunk
 /// of such text may have.
 const BEFORE_MAX: usize = FEW_ROWS as usize;
 
-/// The first rows of a chunk that is about to be written, to be found in the table afterwards.
-pub struct ReadBack {
-    /// These rows.
-    pub first: Chunk,
-    /// The other rows of the chunk.
-    pub rest: Option<Chunk>,
-    /// The columns that they fill.
+/// A first chunk that is about to be written, to be found in the table afterwards.
+pub struct ReadBack<'a> {
+    /// The chunk.
+    pub chunk: &'a Chunk,
+    /// The columns that its rows fill.
     pub shape: Shape,
-    /// Hashes of the first rows, in order.
+    /// Hashes of its rows, in order.
     pub rows: Vec<u128>,
     /// Hashes of the rows that were there before.
     pub before: Vec<u128>,
@@ -49,9 +43,9 @@ pub struct ReadBack {
     form: Form,
 }
 
-impl ReadBack {
+impl<'a> ReadBack<'a> {
     /// Makes the first query of the next transaction fix what it sees.
-    pub const ISOLATION: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
+    pub const ISOLATION: &'static str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 
     /// Whether rows of a chunk can be read back, and rolled back if they are wrong.
     pub fn is_possible(chunk: &Chunk, shape: &Shape) -> bool {
@@ -64,9 +58,13 @@ impl ReadBack {
             && !layout.columns.iter().enumerate().any(numbered)
     }
 
-    /// What the first rows of a chunk stand for; `None` if that is not certain, or if they cannot
-    /// be told apart from others in the table.
-    pub fn of(chunk: &Chunk, shape: Shape, buffer: &mut Vec<u8>) -> Result<Option<Self>, Attempt> {
+    /// What the rows of a chunk stand for; `None` if that is not certain, or if they cannot be told
+    /// apart from others in the table.
+    pub fn of(
+        chunk: &'a Chunk,
+        shape: Shape,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<Self>, Attempt> {
         if !Self::is_possible(chunk, &shape) {
             return Ok(None);
         }
@@ -81,13 +79,11 @@ impl ReadBack {
             None => Form::Tuples(chunk.session.lex_mode()),
             Some(rows) => Form::Delimited(rows.format.clone(), rows.decode.clone()),
         };
-        let (first, rest) = split(chunk, buffer)?;
-        if first.bytes > ROW_MAX {
+        if chunk.bytes > ROW_MAX {
             return Ok(None);
         }
         let mut this = Self {
-            first,
-            rest,
+            chunk,
             shape,
             rows: Vec::new(),
             before: Vec::new(),
@@ -105,9 +101,9 @@ impl ReadBack {
         Ok((known && !numbered && !this.columns.is_empty()).then_some(this))
     }
 
-    /// Hands over the first rows; returns `false` at one that is not certain.
+    /// Hands over the rows; returns `false` at one that is not certain.
     fn each_row(&self, buffer: &mut Vec<u8>, each: &mut dyn FnMut(&[u8])) -> Result<bool, Attempt> {
-        for piece in &self.first.pieces {
+        for piece in &self.chunk.pieces {
             let text = Link::read_piece(piece, buffer)?;
             if literals::each_row(text, &self.form, &self.columns, &self.targets, each).is_err() {
                 return Ok(false);
@@ -129,7 +125,7 @@ impl ReadBack {
             .map(|(column, read)| as_the_dump(column, read))
             .collect();
         let (stored, limit) = (stored.join(", "), self.limit());
-        let table = self.first.table.quoted();
+        let table = self.chunk.table.quoted();
         let select = format!("SELECT {stored} FROM {table} LIMIT {limit}");
         let (mut text, mut scratch) = (RowText::default(), Vec::new());
         conn.query_each(select, &mut |row| {
@@ -146,7 +142,7 @@ impl ReadBack {
     /// Reads what is in the table before the transaction writes its rows. Returns `false` if that
     /// is more than `a_few` rows of this load.
     pub fn look_before(&mut self, conn: &mut Connection, a_few: bool) -> Result<bool, Error> {
-        let table = self.first.table.quoted();
+        let table = self.chunk.table.quoted();
         let limit = if a_few { BEFORE_MAX } else { 0 } + 1;
         let there = conn.query(format!("SELECT 1 FROM {table} LIMIT {limit}"))?;
         if there.len() == limit {
@@ -165,7 +161,7 @@ impl ReadBack {
         self.before.len().max(BEFORE_MAX) + self.rows.len() + 1
     }
 
-    /// Whether the table holds the first rows as the dump has them.
+    /// Whether the table holds the rows as the dump has them.
     pub fn is_found(&self, conn: &mut Connection) -> Result<bool, Error> {
         let mut expected = Sum::default();
         let rows = self.before.iter().chain(&self.rows);
@@ -193,37 +189,4 @@ fn as_the_dump(column: &Column, read: &LiteralColumn) -> String {
 /// Whether the server may number the rows in a column.
 fn is_numbered(column: &Column) -> bool {
     column.auto_increment || column.from_sequence
-}
-
-/// Splits a chunk after its first rows.
-fn split(chunk: &Chunk, buffer: &mut Vec<u8>) -> Result<(Chunk, Option<Chunk>), Attempt> {
-    let [mut first, mut rest] = [(); 2].map(|()| Chunk::new(chunk.head.clone()));
-    for piece in &chunk.pieces {
-        let room = FIRST_BYTES.saturating_sub(first.bytes);
-        if room == 0 || rest.rows > 0 {
-            rest.push(piece.clone());
-            continue;
-        }
-        if piece.len() > room {
-            let text = Link::read_piece(piece, buffer)?;
-            if let Some([one, two]) = cut(chunk, piece, text, room) {
-                first.push(one);
-                rest.push(two);
-                continue;
-            }
-        }
-        first.push(piece.clone());
-    }
-    Ok((first, (rest.rows > 0).then_some(rest)))
-}
-
-/// Cuts a piece after the row that reaches `room` bytes; `None` if that is its last one.
-fn cut(chunk: &Chunk, piece: &Piece, text: &[u8], room: usize) -> Option<[Piece; 2]> {
-    let cut = chunk.form.cut(text, chunk.session.lex_mode(), room)?;
-    let bounds = [0..cut.end, cut.next..text.len()];
-    let [mut first, mut rest] = [0..1, 1..2].map(|which| piece.part(text, &bounds, which).0);
-    (first.rows, rest.rows) = (cut.rows, piece.rows - cut.rows);
-    // Marks are made of the whole piece.
-    (first.digest, rest.digest) = (Digest::None, Digest::None);
-    Some([first, rest])
 }

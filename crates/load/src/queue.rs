@@ -158,6 +158,11 @@ impl Queue {
         self.lock().lanes.get(&key).map_or(0, |lane| lane.bytes)
     }
 
+    /// The lanes with rows that are not all written.
+    pub fn open_lanes(&self) -> Vec<Key> {
+        self.lock().lanes.keys().copied().collect()
+    }
+
     /// Whether the queue ended early: what is queued must not be written any more.
     pub fn has_failed(&self) -> bool {
         self.lock().failed

@@ -13,6 +13,7 @@ use super::deferred::Deferred;
 use super::entry::{Entry, ForeignKeys};
 use super::here::Here;
 use super::ledger::Ledger;
+use super::name::{TableKey, quoted_name};
 use super::place::Place;
 use super::resume::Step;
 use crate::error::LoadError;
@@ -179,6 +180,18 @@ impl Catalog {
             ForeignKeys::Read(keys) => keys.is_empty(),
             ForeignKeys::Unreadable => false,
         })
+    }
+
+    /// Whether a table that is not of this load has foreign keys, or may have: its definition
+    /// cannot be read.
+    pub fn may_have_foreign_keys(&mut self, key: &TableKey) -> bool {
+        let shown = self
+            .conn
+            .query(format!("SHOW CREATE TABLE {}", quoted_name(key)));
+        let create = shown
+            .ok()
+            .and_then(|mut shown| shown.rows.pop()?.into_iter().nth(1)?);
+        create.is_none_or(|text| memchr::memmem::find(&text, b" FOREIGN KEY ").is_some())
     }
 
     fn foreign_keys<'e>(&mut self, entry: &'e mut Entry) -> Result<&'e ForeignKeys, LoadError> {

@@ -205,7 +205,7 @@ impl Conductor<'_> {
     }
 
     fn drop_existing(&mut self, key: &TableKey) -> Result<(), LoadError> {
-        self.end_own_transactions()?;
+        self.end_own_transactions(std::slice::from_ref(key))?;
         let quoted = quoted_name(key);
         let server =
             |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
@@ -229,13 +229,27 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// In a cluster, a definition aborts every transaction that it conflicts with. Foreign keys of
-    /// an old table lead to other tables, whose rows may be in flight: commit those first.
-    fn end_own_transactions(&mut self) -> Result<(), LoadError> {
-        match self.ctx.cluster {
-            Some(_) => self.queue.wait_rows(),
-            None => Ok(()),
+    /// In a cluster, the `DROP` of an old table aborts every transaction that it conflicts with.
+    /// Foreign keys lead from the old table to others, and from others to it: if rows of any such
+    /// table may be in flight, all rows are committed first.
+    fn end_own_transactions(&mut self, old: &[TableKey]) -> Result<(), LoadError> {
+        if self.ctx.cluster.is_none() {
+            return Ok(());
         }
+        let in_flight = self.queue.open_lanes();
+        if in_flight.is_empty() {
+            return Ok(());
+        }
+        let mut old = old.iter().filter(|key| self.ledger.existed(key));
+        let mut related = old.any(|key| self.catalog.may_have_foreign_keys(key));
+        for index in in_flight {
+            let entry = &mut self.ledger.entries[index];
+            related = related || !self.catalog.has_no_foreign_keys(entry)?;
+        }
+        if related {
+            self.queue.wait_rows()?;
+        }
+        Ok(())
     }
 
     pub(super) fn drop_tables(
@@ -283,7 +297,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         if keys.iter().any(|key| self.ledger.existed(key)) {
-            self.end_own_transactions()?;
+            self.end_own_transactions(&keys)?;
         }
         let chosen = chosen_only("TABLE", tables, &keys);
         if self.drop_unbegun(&keys, here.with(chosen.as_deref().unwrap_or(here.text)))? {

@@ -81,7 +81,6 @@ impl Producer {
         let mut flags = vec![
             "--backup".to_owned(),
             "--stream=xbstream".to_owned(),
-            "--target-dir=\"$folder/backup\"".to_owned(),
             format!("--parallel={parallel}"),
         ];
         if server.is_node {
@@ -90,7 +89,7 @@ impl Producer {
         if server.is_replica {
             flags.push("--slave-info".to_owned());
         }
-        let script = script(&tool.program, &flags.join(" "));
+        let script = script(&tool.program, &flags);
         let options = format!("{}\n{OPTIONS_END}\n", option_file(tool.kind, connect));
         let (producer, stdout) = Self::start(host, tool, &script, &Input::Text(&options), cancel)?;
         // With a smaller pipe, the tool and this program would wait for each other at every piece.
@@ -260,26 +259,18 @@ impl Drop for Producer {
     }
 }
 
-/// The script that copies a server. It reads an option file up to [`OPTIONS_END`]. When its input
-/// ends after that, its starter is gone (for example because the `ssh` connection was lost), and it
-/// kills the tool. The tool itself would notice only at its next write, and might hold locks of the
-/// server until then.
-fn script(program: &Path, flags: &str) -> String {
+/// The script that copies a server (`producer.sh`). It reads an option file up to [`OPTIONS_END`].
+fn script(program: &Path, flags: &[String]) -> String {
+    let program = program.to_string_lossy();
+    let words = [OPTIONS_END, &*program].into_iter();
+    let words: Vec<String> = words
+        .chain(flags.iter().map(String::as_str))
+        .map(Host::word)
+        .collect();
     format!(
-        "umask 077; PATH=$PATH:/usr/local/bin:/usr/bin; tool=\n\
-         folder=$(mktemp -d) || exit 1\n\
-         trap '[ -z \"$tool\" ] || kill -KILL \"$tool\" 2>/dev/null; rm -rf -- \"$folder\"' EXIT\n\
-         trap 'exit 143' HUP INT TERM PIPE\n\
-         exec 3<&0\n\
-         sed -n '/^{OPTIONS_END}$/q;p' >\"$folder/my.cnf\" || {{ echo \"cannot write to $folder: is its disk full?\" >&2; exit 1; }}\n\
-         ulimit -n \"$(ulimit -Hn)\" 2>/dev/null; cd -- \"$folder\" || exit 1\n\
-         {} --defaults-file=\"$folder/my.cnf\" --open-files-limit=\"$(ulimit -n)\" {flags} </dev/null 3<&- &\n\
-         tool=$!\n\
-         (while read -r _; do :; done; kill -KILL \"$tool\") <&3 3<&- >/dev/null 2>&1 &\n\
-         watch=$!\n\
-         wait \"$tool\"; status=$?; tool=\n\
-         exec 2>/dev/null; kill \"$watch\"; exit \"$status\"",
-        Host::word(&program.to_string_lossy())
+        "set -- {}\n{}",
+        words.join(" "),
+        include_str!("producer.sh")
     )
 }
 
@@ -390,7 +381,7 @@ mod tests {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&tool, open).unwrap();
         let mut child = Host::Local
-            .long_shell(&script(&tool, "--backup"))
+            .long_shell(&script(&tool, &["--backup".to_owned()]))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

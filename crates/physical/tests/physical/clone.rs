@@ -168,16 +168,7 @@ fn a_copy_is_of_one_moment_while_the_server_works() {
     place.server.stop().unwrap();
     place.restore(&place.restoring("busy")).unwrap();
     place.server.restart().unwrap();
-    let (numbers, found) = place
-        .numbers("SELECT COUNT(*), MAX(id), (SELECT COUNT(*) FROM shop.copy) FROM shop.sequence");
-    assert!(
-        numbers.iter().all(|number| *number == numbers[0]),
-        "{found}"
-    );
-    assert!(
-        (before..=after).contains(&numbers[0]),
-        "{before} {found} {after}"
-    );
+    place.assert_of_one_moment(before..=after);
     place.assert_sound();
 }
 

@@ -1,6 +1,7 @@
 //! A server with data, a repository, and runs.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -195,6 +196,18 @@ impl Place {
             }
             committed.store(next, Ordering::Relaxed);
         }
+    }
+
+    /// Numbers of [`Self::write_sequence`] that are in the tables: up to the same one in both, and
+    /// one that was committed between these moments.
+    pub fn assert_of_one_moment(&self, between: RangeInclusive<u64>) -> u64 {
+        let (numbers, found) = self.numbers(
+            "SELECT COUNT(*), MAX(id), (SELECT COUNT(*) FROM shop.copy) FROM shop.sequence",
+        );
+        let last = numbers[0];
+        assert!(numbers.iter().all(|number| *number == last), "{found}");
+        assert!(between.contains(&last), "{found} {between:?}");
+        last
     }
 
     /// The server finds nothing wrong with any table.

@@ -183,14 +183,7 @@ impl Campaign<'_> {
         let of = |name: &str| fs::read_to_string(format!("/proc/{victim}/{name}"));
         let name = of("comm").unwrap_or_default();
         let _ = write!(story, "; {} after {moment:?}", name.trim());
-        let sessions = self.donor.map(|donor| {
-            let all = "SELECT ID FROM performance_schema.processlist WHERE COMMAND = 'clone'";
-            ask(donor, all)
-                .lines()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        });
-        let sessions = sessions.unwrap_or_default();
+        let sessions = self.donor.map(sessions).unwrap_or_default();
         match sessions.get(dice.below(2 * sessions.len() as u64) as usize) {
             Some(session) => {
                 let _ = write!(story, " (its session {session})");
@@ -280,12 +273,30 @@ fn kill(pid: u32) {
     let _ = command.args(["-KILL", &pid.to_string()]).output();
 }
 
+/// A repository.
+#[derive(Clone)]
+struct Repo {
+    url: String,
+    /// The file with its key, if it is encrypted.
+    key: Option<PathBuf>,
+}
+
+impl Repo {
+    fn args(&self) -> Vec<&str> {
+        let key = self
+            .key
+            .iter()
+            .flat_map(|key| ["--key-file", key.to_str().unwrap()]);
+        ["--repo", &self.url].into_iter().chain(key).collect()
+    }
+}
+
 /// A donor, a repository and a data directory.
 struct Stage {
     desk: Desk,
     dice: Dice,
     story: String,
-    repo: String,
+    repo: Repo,
     target: Target,
     /// By which the donor's machine is reached.
     ssh: Option<SshServer>,
@@ -299,54 +310,72 @@ impl Stage {
         Self {
             dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)),
             story: format!("seed {seed}"),
-            repo: desk.path("repo").display().to_string(),
+            repo: Repo {
+                url: desk.path("repo").display().to_string(),
+                key: None,
+            },
             target: Target::new(&desk),
             ssh: None,
             desk,
         }
     }
 
-    fn backups(&self, args: &[&str]) -> Run {
-        finish(
-            self.desk
-                .refloat([&["backups"], args, &["--repo", &self.repo]].concat()),
-        )
+    /// The program, with an ssh that reaches the donor's machine.
+    fn refloat(&self, args: &[&str]) -> Command {
+        let mut command = self.desk.refloat(args);
+        if let Some(ssh) = &self.ssh {
+            command.env(
+                "PATH",
+                format!("{}:/usr/sbin:/usr/bin:/bin", ssh.bin().display()),
+            );
+        }
+        command
     }
 
-    fn labels(&self) -> Vec<String> {
-        let listed = self.backups(&["list", "--json"]).exits(0).json();
+    fn backups(&self, repo: &Repo, args: &[&str]) -> Run {
+        finish(self.refloat(&[&["backups"], args, &repo.args()].concat()))
+    }
+
+    fn labels(&self, repo: &Repo) -> Vec<String> {
+        let listed = self.backups(repo, &["list", "--json"]).exits(0).json();
         let all = listed.as_array().unwrap().iter();
         all.map(|one| one["label"].as_str().unwrap().to_owned())
             .collect()
     }
 
     /// Whether there is a backup of this label, which is whole then.
-    fn is_backed_up(&self, label: &str) -> bool {
-        let is_there = self.labels().iter().any(|one| one == label);
+    fn is_backed_up(&self, repo: &Repo, label: &str) -> bool {
+        let is_there = self.labels(repo).iter().any(|one| one == label);
         if is_there {
-            self.backups(&["verify", label]).exits(0);
+            self.backups(repo, &["verify", label]).exits(0);
         }
         is_there
     }
 
-    fn backup(&self, url: &str, label: &str) -> Command {
+    fn backup(&self, url: &str, repo: &Repo, label: &str) -> Command {
         let args = ["backup", "--no-defaults", "--no-progress", "--from", url];
-        self.desk
-            .refloat([&args[..], &["--repo", &self.repo, "--label", label]].concat())
+        self.refloat(&[&args[..], &repo.args(), &["--label", label]].concat())
     }
 
     fn restore(&self, label: &str, to: &Path) -> Command {
-        let to = to.to_str().unwrap();
-        let args = ["restore", label, "--repo", &self.repo, "--to", to];
-        self.desk
-            .refloat([&args[..], &["--replace", "--no-progress"]].concat())
+        let to = ["--to", to.to_str().unwrap()];
+        let more = ["--replace", "--no-progress"];
+        self.refloat(&[&["restore", label], &self.repo.args()[..], &to, &more].concat())
+    }
+
+    /// Whether the data directory holds what a restore brings, or what was there before.
+    fn is_restored(&self, new: &Tree, story: &str) -> bool {
+        let is_new = self.target.is_new(story);
+        let is_right = || tree(&self.target.data) == *new;
+        assert!(!is_new || is_right(), "{story}: something else is there");
+        is_new
     }
 
     fn rebuild(&self, url: &str, more: &[&str]) -> Command {
         let to = self.target.data.to_str().unwrap();
         let args = ["rebuild", "--no-defaults", "--no-progress", "--from", url];
         let to = ["--to", to, "--replace"];
-        self.desk.refloat([&args[..], &to, more].concat())
+        self.refloat(&[&args[..], &to, more].concat())
     }
 
     /// Runs a command that fills the data directory, and returns what is there then.
@@ -396,7 +425,7 @@ fn donor_restarts(
     for running in all {
         running.ends_within(LONG).exits(1).says(ERROR);
     }
-    assert!(!stage.is_backed_up("restarted"));
+    assert!(!stage.is_backed_up(&stage.repo, "restarted"));
     assert!(!stage.target.is_new("the donor was killed"));
 }
 
@@ -413,20 +442,29 @@ fn killed_copies_of_mariadb_are_whole_or_not_there() {
     );
     let rows = ask(&server, ROWS);
     let url = server.socket_url();
+    stage.ssh = Some(SshServer::start());
+    stage.repo.key = Some(stage.desk.path("key"));
+    stage.backups(&stage.repo, &["init"]).exits(0);
     let begun = Instant::now();
-    finish(stage.backup(&url, "first")).exits(0);
+    finish(stage.backup(&url, &stage.repo, "first")).exits(0);
     let backup_time = Cell::new(begun.elapsed());
     let (as_restored, restore_time) = stage.filled_by(stage.restore("first", &stage.target.data));
-    let ssh = SshServer::start();
-    let path = format!("{}:/usr/bin:/bin", ssh.bin().display());
-    stage.ssh = Some(ssh);
     let program = env!("CARGO_BIN_EXE_refloat");
     let there = ["--host", "donor", "--program", program];
-    let from_far = |stage: &Stage, more: &[&str]| {
-        let mut command = stage.rebuild(&url, &[&there, more].concat());
-        command.env("PATH", &path);
+    let from_far = |stage: &Stage, more: &[&str]| stage.rebuild(&url, &[&there, more].concat());
+    // The tool runs on the donor's machine, and the repository is there, too.
+    let far_repo = Repo {
+        url: "ssh://donor/~/repo".to_owned(),
+        key: None,
+    };
+    let into_far = |stage: &Stage, label: &str| {
+        let mut command = stage.backup(&url, &far_repo, label);
+        command.args(["--host", "donor"]);
         command
     };
+    let begun = Instant::now();
+    finish(into_far(&stage, "first")).exits(0);
+    let far_time = Cell::new(begun.elapsed());
     let through_ssh = ["--listen", "ssh"];
     let (as_rebuilt, rebuild_time) = stage.filled_by(from_far(&stage, &through_ssh));
 
@@ -439,28 +477,32 @@ fn killed_copies_of_mariadb_are_whole_or_not_there() {
         stage.target.begin_anew();
         let label = format!("round{round}");
         // The quick ones more often.
-        kills += match round % 5 {
+        kills += match round % 6 {
             1 | 3 | 4 => Campaign {
                 name: "restore",
                 command: &|| stage.restore("first", &stage.target.data),
                 stage: &stage,
                 donor: None,
                 whole: &restore_time,
-                look: &|story| {
-                    let is_new = stage.target.is_new(story);
-                    let is_right = || tree(&stage.target.data) == as_restored;
-                    assert!(!is_new || is_right(), "{story}: something else is there");
-                    is_new
-                },
+                look: &|story| stage.is_restored(&as_restored, story),
             }
             .run(left, &mut dice, &mut story),
             2 => Campaign {
                 name: "backup",
-                command: &|| stage.backup(&url, &label),
+                command: &|| stage.backup(&url, &stage.repo, &label),
                 stage: &stage,
                 donor: None,
                 whole: &backup_time,
-                look: &|_| stage.is_backed_up(&label),
+                look: &|_| stage.is_backed_up(&stage.repo, &label),
+            }
+            .run(left, &mut dice, &mut story),
+            5 => Campaign {
+                name: "backup from another machine, onto another machine",
+                command: &|| into_far(&stage, &label),
+                stage: &stage,
+                donor: None,
+                whole: &far_time,
+                look: &|_| stage.is_backed_up(&far_repo, &label),
             }
             .run(left, &mut dice, &mut story),
             _ => Campaign {
@@ -476,7 +518,10 @@ fn killed_copies_of_mariadb_are_whole_or_not_there() {
         (stage.dice, stage.story) = (dice, story);
     }
     eprintln!("{}", stage.story);
-    let mut slow = [stage.backup(&url, "restarted"), stage.rebuild(&url, &[])];
+    let mut slow = [
+        stage.backup(&url, &stage.repo, "restarted"),
+        stage.rebuild(&url, &[]),
+    ];
     for one in &mut slow {
         one.args(["--max-rate", "8M"]);
     }
@@ -490,8 +535,10 @@ fn killed_copies_of_mariadb_are_whole_or_not_there() {
             .flatten();
         names.any(|name| name.trim() == "mariadb-backup")
     });
-    stage.backups(&["prune", "--keep", "2"]).exits(0);
-    stage.backups(&["verify"]).exits(0);
+    for repo in [&stage.repo, &far_repo] {
+        stage.backups(repo, &["prune", "--keep", "2"]).exits(0);
+        stage.backups(repo, &["verify"]).exits(0);
+    }
     // And a server works with what is there.
     server.stop().unwrap();
     finish(stage.restore("latest", &server.datadir())).exits(0);
@@ -512,9 +559,10 @@ fn killed_copies_of_mysql_are_whole_or_not_there() {
     let rows = ask(&server, ROWS);
     let url = server.url();
     let begun = Instant::now();
-    finish(stage.backup(&url, "first")).exits(0);
+    finish(stage.backup(&url, &stage.repo, "first")).exits(0);
     let backup_time = Cell::new(begun.elapsed());
     let (as_rebuilt, rebuild_time) = stage.filled_by(stage.rebuild(&url, &[]));
+    let (as_restored, restore_time) = stage.filled_by(stage.restore("first", &stage.target.data));
     let total = number("REFLOAT_COPY_KILLS", USUAL) * CLONES / USUAL;
     let (mut kills, mut round) = (0, 0);
     while kills < total {
@@ -523,8 +571,17 @@ fn killed_copies_of_mysql_are_whole_or_not_there() {
         let left = total - kills;
         stage.target.begin_anew();
         let label = format!("round{round}");
-        kills += if round % 2 == 0 {
-            Campaign {
+        kills += match round % 3 {
+            1 => Campaign {
+                name: "backup",
+                command: &|| stage.backup(&url, &stage.repo, &label),
+                stage: &stage,
+                donor: Some(&server),
+                whole: &backup_time,
+                look: &|_| stage.is_backed_up(&stage.repo, &label),
+            }
+            .run(left, &mut dice, &mut story),
+            2 => Campaign {
                 name: "rebuild",
                 command: &|| stage.rebuild(&url, &[]),
                 stage: &stage,
@@ -532,22 +589,25 @@ fn killed_copies_of_mysql_are_whole_or_not_there() {
                 whole: &rebuild_time,
                 look: &|story| stage.is_rebuilt(&as_rebuilt, story),
             }
-            .run(left, &mut dice, &mut story)
-        } else {
-            Campaign {
-                name: "backup",
-                command: &|| stage.backup(&url, &label),
+            .run(left, &mut dice, &mut story),
+            _ => Campaign {
+                name: "restore",
+                command: &|| stage.restore("first", &stage.target.data),
                 stage: &stage,
-                donor: Some(&server),
-                whole: &backup_time,
-                look: &|_| stage.is_backed_up(&label),
+                donor: None,
+                whole: &restore_time,
+                look: &|story| stage.is_rebuilt(&as_restored, story),
             }
-            .run(left, &mut dice, &mut story)
+            .run(left, &mut dice, &mut story),
         };
         (stage.dice, stage.story) = (dice, story);
     }
     eprintln!("{}", stage.story);
-    for mut slow in [stage.backup(&url, "restarted"), stage.rebuild(&url, &[])] {
+    let slow = [
+        stage.backup(&url, &stage.repo, "restarted"),
+        stage.rebuild(&url, &[]),
+    ];
+    for mut slow in slow {
         slow.args(["--max-rate", "4M"]);
         donor_restarts(&stage, &mut server, vec![slow], &|server, _| {
             !sessions(server).is_empty()

@@ -173,6 +173,12 @@ fn a_dump_in_a_repository_is_loaded_from_there() {
         .never_says("done and proven");
     run(&["backups", "verify"]).exits(4).says("is damaged");
     desk.ask(server, "DROP DATABASE IF EXISTS @db");
+    // Blocks of tables that are not chosen are not read.
+    let chosen = format!("{}.a b/ä", desk.db);
+    run(&["load", "two", "--to", &url, "--tables", &chosen])
+        .exits(0)
+        .says("done, without what was left out on purpose");
+    desk.ask(server, "DROP DATABASE @db");
 }
 
 /// Identities of age, made for this test, and their recipients.

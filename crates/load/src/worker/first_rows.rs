@@ -7,7 +7,7 @@
 //! rows, and later ones with kinds of values that the first ones lack ([`kinds`]). Both tables must
 //! hold the same bytes, or the load ends before a row of the chunk is stored. Then the first rows
 //! are written to the table itself as a chunk of their own, and all of it is read back
-//! ([`read_back`]). What cannot be read back is a smaller chunk, and all of it goes to the temporary
+//! ([`read_back`]). What cannot be read back is a smaller chunk, all of which goes to the temporary
 //! tables. This happens once for each session, column list and path of a table.
 //!
 //! Temporary tables have no triggers and no foreign keys, and belong to their connection. They are
@@ -139,8 +139,8 @@ fn kind_of(chunk: &Chunk, path: WritePath) -> Kind {
     }
 }
 
-/// Splits a chunk after its first rows: as many as fit into `room`, but at least one; `None` if that
-/// is all of them, or if the text cannot be read.
+/// Splits a chunk after its first rows: as many as fit into `room`, but at least one; `None` if
+/// these are all, or if the text cannot be read.
 fn split(
     chunk: &Chunk,
     room: usize,
@@ -179,8 +179,8 @@ fn split(
 }
 
 impl Worker {
-    /// Cuts the first rows of their kind off a chunk, if they are sent in another form than the dump
-    /// has them: all of them will be compared.
+    /// Cuts the first rows of their kind off a chunk, if they are sent in another form than the
+    /// dump has them: all of them will be compared.
     pub(super) fn cut_first(&mut self, chunk: &Chunk) -> Result<Option<[Chunk; 2]>, LoadError> {
         let path = self.link.ctx.path_for(chunk);
         let Some(shape) = in_other_form(chunk, path) else {

@@ -175,6 +175,7 @@ impl Piece {
         which: Range<usize>,
     ) -> (Self, Range<usize>) {
         let rows = which.len() as u64;
+        let after_gap = self.after_gap && which.start == 0;
         let range = bounds[which.start].start..bounds[which.end - 1].end;
         let digest = self.digest.of_rows(text, bounds, which, self.offset);
         let line = self.line + memchr::memchr_iter(b'\n', &text[..range.start]).count() as u64;
@@ -193,7 +194,7 @@ impl Piece {
             offset,
             line,
             digest,
-            after_gap: false,
+            after_gap,
         };
         (part, range)
     }

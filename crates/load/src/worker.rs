@@ -60,22 +60,47 @@ impl Worker {
     /// Writes a chunk. The first rows of a table or of a session are cut off as a chunk of their
     /// own, because all rows of a first chunk are compared with the dump.
     pub fn write(&mut self, chunk: &Chunk) -> Result<(), LoadError> {
-        match self.cut_first(chunk)? {
+        let path = self.path_of(chunk)?;
+        match self.cut_first(chunk, path)? {
             Some([first, rest]) => {
-                self.write_together(&first, chunk)?;
-                self.write(&rest)
+                self.write_together(&first, chunk, path)?;
+                self.write_together(&rest, &rest, path)
             }
-            None => self.write_together(chunk, chunk),
+            None => self.write_together(chunk, chunk, path),
         }
+    }
+
+    /// The path to write a chunk by.
+    fn path_of(&mut self, chunk: &Chunk) -> Result<WritePath, LoadError> {
+        let ctx = Arc::clone(&self.link.ctx);
+        let path = ctx.path_for(chunk);
+        if path != WritePath::Bulk || chunk.table.is_transactional() {
+            return Ok(path);
+        }
+        // `ER_BINLOG_NON_SUPPORTED_BULK`: what cannot be rolled back would have to be logged as a
+        // statement.
+        let format = ctx.binlog_format(&mut self.link.conn).map_err(|error| {
+            let doing = format!("preparing to write rows of table {}", chunk.table.label());
+            LoadError::server(doing, error)
+        })?;
+        Ok(if format == "STATEMENT" {
+            WritePath::Insert
+        } else {
+            path
+        })
     }
 
     /// Writes a chunk in one transaction, retries after a deadlock, and accounts for it once
     /// committed. If its rows are first ones, a sample is taken from `sampled`, which may go on
     /// after them.
-    fn write_together(&mut self, chunk: &Chunk, sampled: &Chunk) -> Result<(), LoadError> {
+    fn write_together(
+        &mut self,
+        chunk: &Chunk,
+        sampled: &Chunk,
+        path: WritePath,
+    ) -> Result<(), LoadError> {
         let mut patience = Patience::default();
         let started = Instant::now();
-        let path = self.link.ctx.path_for(chunk);
         let transactional = chunk.table.is_transactional();
         self.enter(chunk)?;
         let mut gone = false;
@@ -171,17 +196,6 @@ impl Worker {
         sampled: &Chunk,
         path: WritePath,
     ) -> Result<(WritePath, Written), Uncommitted> {
-        let ctx = Arc::clone(&self.link.ctx);
-        // `ER_BINLOG_NON_SUPPORTED_BULK`: what cannot be rolled back would have to be logged as a
-        // statement.
-        let path = if path == WritePath::Bulk
-            && !chunk.table.is_transactional()
-            && ctx.binlog_format(&mut self.link.conn)? == "STATEMENT"
-        {
-            WritePath::Insert
-        } else {
-            path
-        };
         let (path, first) = self.proven_path(chunk, sampled, path)?;
         let mut back = match first {
             Some(first) => self.read_back(chunk, first)?,

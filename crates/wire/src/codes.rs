@@ -8,6 +8,8 @@ pub const UNKNOWN_DATABASE: u16 = 1049;
 pub const DUPLICATE_ENTRY: u16 = 1062;
 /// `ER_PARSE_ERROR`: also a statement that this server does not have.
 pub const PARSE_ERROR: u16 = 1064;
+/// `ER_NO_SUCH_TABLE`: there is no such table, perhaps no longer.
+pub const NO_SUCH_TABLE: u16 = 1146;
 /// `ER_UNKNOWN_SYSTEM_VARIABLE`: the server, or its version, does not have the variable.
 pub const UNKNOWN_VARIABLE: u16 = 1193;
 /// `ER_LOCK_WAIT_TIMEOUT`: also a read that waited too long for `wsrep_sync_wait`.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use refloat_run::progress::{Phase, TableState};
 use refloat_sqltext::ddl::ForeignKey;
 use refloat_sqltext::{InsertVerb, quote_ident};
+use refloat_wire::codes::NO_SUCH_TABLE;
 
 use super::Conductor;
 use super::catalog::Catalog;
@@ -23,8 +24,6 @@ use crate::outcome::OrphanRows;
 use crate::table::Table;
 use crate::task::{TASKS, Task};
 
-/// `ER_NO_SUCH_TABLE`.
-const NO_SUCH_TABLE: u16 = 1146;
 /// The account may not read the parents, or their collation differs: `ER_TABLEACCESS_DENIED_ERROR`,
 /// `ER_COLUMNACCESS_DENIED_ERROR`, `ER_CANT_AGGREGATE_2COLLATIONS`.
 const INCOMPARABLE: [u16; 3] = [1142, 1143, 1267];
@@ -188,10 +187,10 @@ impl Catalog {
         let shown = self
             .conn
             .query(format!("SHOW CREATE TABLE {}", quoted_name(key)));
-        let create = shown
+        let keys = shown
             .ok()
-            .and_then(|mut shown| shown.rows.pop()?.into_iter().nth(1)?);
-        create.is_none_or(|text| memchr::memmem::find(&text, b" FOREIGN KEY ").is_some())
+            .and_then(|shown| shown.str(0, 1).map(ForeignKeys::of));
+        !matches!(keys, Some(ForeignKeys::Read(keys)) if keys.is_empty())
     }
 
     fn foreign_keys<'e>(&mut self, entry: &'e mut Entry) -> Result<&'e ForeignKeys, LoadError> {

@@ -12,6 +12,7 @@ use refloat_sqltext::token::{TokenKind, tokens};
 use refloat_sqltext::{
     InsertHeader, InsertVerb, Item, LexMode, ObjectName, RowVisitor, RowsPiece, head, visit_rows,
 };
+use refloat_wire::codes::{NO_SUCH_TABLE, UNKNOWN_DATABASE};
 
 use super::Conductor;
 use super::dialogue::Dialogue;
@@ -33,9 +34,6 @@ use crate::session::Session;
 use crate::table::Table;
 use crate::verdict::Reason;
 use crate::writer::Written;
-
-/// `ER_NO_SUCH_TABLE`, `ER_BAD_DB_ERROR`.
-const GONE: [u16; 2] = [1146, 1049];
 
 /// Rows at their place in the dump.
 struct RowsHere<'a> {
@@ -106,8 +104,8 @@ impl Conductor<'_> {
         };
         let key = self.dialogue.resolve(&name)?;
         if !self.wanted(&key) {
-            let is_judged = rows.first && !place.rows_only;
-            return if is_judged && self.choice.whose_rows(&key.0, &key.1) == Whose::Unclear {
+            let whose = || self.choice.whose_rows(&key.0, &key.1, place.rows_only);
+            return if rows.first && whose() == Whose::Unclear {
                 self.ctx.fail(statement.refused(Reason::PassedOn))
             } else {
                 Ok(())
@@ -208,9 +206,7 @@ impl Conductor<'_> {
             Ok(index) => Ok(Some(Destination { index, gone: false })),
             Err(LoadError::Server { source, .. })
                 if self.resume.in_past()
-                    && source
-                        .server_code()
-                        .is_some_and(|code| GONE.contains(&code))
+                    && matches!(source.server_code(), Some(NO_SUCH_TABLE | UNKNOWN_DATABASE))
                     && self.ledger.known(key).is_some() =>
             {
                 let index = self.ledger.known(key).unwrap_or_default();
@@ -436,8 +432,7 @@ impl Conductor<'_> {
                 .unwrap_or(usize::MAX)
                 .clamp(1, bounds.len() - from);
             self.ledger.entries[index].cut_rows += take as u64;
-            let (mut part, _) = piece.part(text, &bounds, from..from + take);
-            part.after_gap = piece.after_gap && from == 0;
+            let (part, _) = piece.part(text, &bounds, from..from + take);
             from += take;
             self.add(place, head, part)?;
         }

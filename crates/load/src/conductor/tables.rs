@@ -231,7 +231,8 @@ impl Conductor<'_> {
 
     /// In a cluster, the `DROP` of an old table aborts every transaction that it conflicts with.
     /// Foreign keys lead from the old table to others, and from others to it: if rows of any such
-    /// table may be in flight, all rows are committed first.
+    /// table may be in flight, all rows are committed first. So are rows that could not be written
+    /// again.
     fn end_own_transactions(&mut self, old: &[TableKey]) -> Result<(), LoadError> {
         if self.ctx.cluster.is_none() {
             return Ok(());
@@ -244,7 +245,10 @@ impl Conductor<'_> {
         let mut related = old.any(|key| self.catalog.may_have_foreign_keys(key));
         for index in in_flight {
             let entry = &mut self.ledger.entries[index];
-            related = related || !self.catalog.has_no_foreign_keys(entry)?;
+            // What cannot be read may have some.
+            let has_none = entry.table.is_transactional()
+                && self.catalog.has_no_foreign_keys(entry).unwrap_or(false);
+            related |= !has_none;
         }
         if related {
             self.queue.wait_rows()?;

@@ -22,7 +22,7 @@ use std::sync::{Arc, MutexGuard};
 
 use refloat_schema::columns::{Column, ColumnClass};
 use refloat_schema::display::two_values;
-use refloat_sqltext::{InsertVerb, quote_ident};
+use refloat_sqltext::{InsertVerb, LexMode, quote_ident};
 use refloat_wire::Error;
 
 use super::{Worker, is_exact, source_error};
@@ -43,6 +43,9 @@ const FEW_BYTES: usize = kinds::FIRST_BYTES;
 /// Bytes of text of a first chunk that is read back. Reading a row back takes the server and this
 /// program half as long as writing it (docs/design/load.md).
 const READ_BACK_BYTES: usize = 256 << 10;
+/// What a piece of a first chunk counts for at least: the search for rows to compare ends after a
+/// few thousand pieces.
+const PIECE_BYTES: usize = 32;
 /// How often the server may refuse first rows of a table before the comparison is given up. It is
 /// tried more than once because later rows may be ones that the server accepts.
 const REFUSED_MAX: u32 = 3;
@@ -139,50 +142,51 @@ fn kind_of(chunk: &Chunk, path: WritePath) -> Kind {
     }
 }
 
-/// Splits a chunk after its first rows: as many as fit into `room`, but at least one; `None` if
-/// these are all, or if the text cannot be read.
+/// Splits pieces after their first rows: as many as fit into `room`, but at least one. `None` if
+/// these are all, or if only the server can tell the rows of the first piece apart.
 fn split(
-    chunk: &Chunk,
-    room: usize,
+    pieces: &[Piece],
+    (form, mode): (&Form, LexMode),
+    mut room: usize,
     buffer: &mut Vec<u8>,
-) -> Result<Option<[Chunk; 2]>, LoadError> {
-    let [mut first, mut rest] = [(); 2].map(|()| Chunk::new(chunk.head.clone()));
-    let mut pieces = chunk.pieces.iter();
-    while let Some(piece) = pieces.as_slice().first()
-        && first.bytes + piece.len() <= room
-    {
-        first.push(piece.clone());
-        pieces.next();
-    }
-    let Some(piece) = pieces.next() else {
+) -> Result<Option<[Vec<Piece>; 2]>, LoadError> {
+    let fits = |piece: &&Piece| {
+        let left = room.checked_sub(piece.len().max(PIECE_BYTES));
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let whole = pieces.iter().take_while(fits).count();
+    let Some(piece) = pieces.get(whole) else {
         return Ok(None);
     };
+    let [mut first, mut rest] = [pieces[..whole].to_vec(), Vec::new()];
     let failed = |source| source_error(piece.source.to_string(), piece.offset, source);
     let text = piece.text(buffer).map_err(failed)?;
-    let rows = chunk.form.bounds(text, chunk.session.lex_mode());
-    let fit = rows.partition_point(|row| first.bytes + row.end <= room);
-    let cut = if first.rows == 0 { fit.max(1) } else { fit };
-    if rows.len() as u64 != piece.rows {
-        // Only the server can tell its rows apart.
-        if first.rows == 0 {
-            return Ok(None);
+    let rows = form.bounds(text, mode);
+    if rows.len() as u64 == piece.rows {
+        let fit = rows.partition_point(|row| row.end <= room);
+        let cut = fit.max(usize::from(first.is_empty()));
+        for (part, which) in [(&mut first, 0..cut), (&mut rest, cut..rows.len())] {
+            if !which.is_empty() {
+                part.push(piece.part(text, &rows, which).0);
+            }
         }
-        rest.push(piece.clone());
     } else {
-        let parts = [(&mut first, 0..cut), (&mut rest, cut..rows.len())];
-        for (part, which) in parts.into_iter().filter(|(_, which)| !which.is_empty()) {
-            part.push(piece.part(text, &rows, which).0);
-        }
+        rest.push(piece.clone());
     }
-    pieces.for_each(|piece| rest.push(piece.clone()));
-    Ok((rest.rows > 0).then_some([first, rest]))
+    rest.extend_from_slice(&pieces[whole + 1..]);
+    let is_cut = !first.is_empty() && !rest.is_empty();
+    Ok(is_cut.then_some([first, rest]))
 }
 
 impl Worker {
     /// Cuts the first rows of their kind off a chunk, if they are sent in another form than the
     /// dump has them: all of them will be compared.
-    pub(super) fn cut_first(&mut self, chunk: &Chunk) -> Result<Option<[Chunk; 2]>, LoadError> {
-        let path = self.link.ctx.path_for(chunk);
+    pub(super) fn cut_first(
+        &mut self,
+        chunk: &Chunk,
+        path: WritePath,
+    ) -> Result<Option<[Chunk; 2]>, LoadError> {
         let Some(shape) = in_other_form(chunk, path) else {
             return Ok(None);
         };
@@ -192,12 +196,21 @@ impl Worker {
         } else {
             kinds::ALL_BYTES
         };
-        let known = compared.knows(&kind_of(chunk, path));
-        if known || chunk.bytes <= room || self.are_few(chunk, &compared) {
+        if compared.knows(&kind_of(chunk, path)) || self.are_few(chunk, &compared) {
             return Ok(None);
         }
         drop(compared);
-        split(chunk, room, &mut self.link.buffer)
+        let rows = (&chunk.form, chunk.session.lex_mode());
+        let parts = split(&chunk.pieces, rows, room, &mut self.link.buffer)?;
+        Ok(parts.map(|parts| {
+            parts.map(|pieces| {
+                let mut part = Chunk::new(chunk.head.clone());
+                for piece in pieces {
+                    part.push(piece);
+                }
+                part
+            })
+        }))
     }
 
     /// Whether the rows of a first chunk go as the dump's own text because they are few.
@@ -235,7 +248,8 @@ impl Worker {
         match looked {
             Ok(()) => compared.any = true,
             Err(Halt::Fatal(failed)) => return Err(failed),
-            // Then it will refuse the chunk as well, and say which row is to blame.
+            // Then it will refuse this chunk as well, or the next one, and say which row is to
+            // blame.
             Err(Halt::Refused(_)) if compared.refused < REFUSED_MAX => {
                 compared.refused += 1;
                 return Ok((WritePath::Insert, None));
@@ -517,4 +531,71 @@ fn difference(
             as_text,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use refloat_source::blocks::{Block, BlockPool};
+
+    use super::*;
+
+    /// Pieces of rows of 10 bytes each, one piece after the other; every piece but the first comes
+    /// after a gap.
+    fn pieces(rows: &[u64]) -> Vec<Piece> {
+        let source = Arc::from("dump.sql");
+        let mut offset = 0;
+        let piece = |&rows: &u64| {
+            let text = vec!["(11,'222')"; rows as usize].join(",\n").into_bytes();
+            let range = 0..text.len();
+            let block = Arc::new(Block::new(text.clone(), Arc::new(BlockPool::default())));
+            let line = 1 + offset;
+            let mut piece =
+                Piece::in_memory(&source, block, range, rows, offset, line).hashed(&text);
+            piece.after_gap = offset > 0;
+            offset += 1_000;
+            piece
+        };
+        rows.iter().map(piece).collect()
+    }
+
+    /// Rows, offset, and whether a gap is before it, of each piece.
+    type Seen = Vec<(u64, u64, bool)>;
+
+    fn seen(pieces: &[Piece], room: usize) -> Option<[Seen; 2]> {
+        let rows = (&Form::Tuples, LexMode::default());
+        let parts = split(pieces, rows, room, &mut Vec::new()).unwrap()?;
+        let seen = |piece: &Piece| (piece.rows, piece.offset, piece.after_gap);
+        Some(parts.map(|pieces| pieces.iter().map(seen).collect()))
+    }
+
+    #[test]
+    fn a_first_chunk_ends_within_a_piece() {
+        let all = pieces(&[5, 5, 5]);
+        // 58 bytes each.
+        let found = seen(&all, 58 + 10 + 12);
+        let first = vec![(5, 0, false), (2, 1_000, true)];
+        let rest = vec![(3, 1_024, false), (5, 2_000, true)];
+        assert_eq!(found, Some([first, rest]));
+        // The second piece does not come into it at all.
+        let found = seen(&all, 58);
+        let rest = vec![(5, 1_000, true), (5, 2_000, true)];
+        assert_eq!(found, Some([vec![(5, 0, false)], rest]));
+        assert_eq!(seen(&all, 3 * 58), None);
+    }
+
+    #[test]
+    fn a_first_chunk_has_a_row_however_large_it_is() {
+        assert_eq!(
+            seen(&pieces(&[2]), 1),
+            Some([vec![(1, 0, false)], vec![(1, 12, false)]])
+        );
+        assert_eq!(seen(&pieces(&[1]), 1), None);
+    }
+
+    #[test]
+    fn a_first_chunk_has_no_more_pieces_than_are_searched() {
+        let all = pieces(&[1; 100]);
+        let [first, rest] = seen(&all, 10 * PIECE_BYTES).unwrap();
+        assert_eq!((first.len(), rest.len()), (10, 90));
+    }
 }

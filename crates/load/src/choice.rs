@@ -142,13 +142,14 @@ impl Choice {
             .extend(names.iter().map(|(database, table)| lower(database, table)));
     }
 
-    /// Which tables the rows of a table or view end up in.
-    pub fn whose_rows(&self, database: &str, table: &str) -> Whose {
+    /// Which tables the rows of a table or view end up in. `rows_only`: they come from a file that
+    /// holds only rows, which is loaded before triggers exist.
+    pub fn whose_rows(&self, database: &str, table: &str, rows_only: bool) -> Whose {
         if is_own_table(database, table) {
             Whose::Others
         } else if self.has(database, table) {
             Whose::Chosen
-        } else if self.writes_to_chosen(database, table) {
+        } else if !rows_only && self.writes_to_chosen(database, table) {
             Whose::Unclear
         } else {
             Whose::Others
@@ -484,7 +485,8 @@ mod tests {
             "log",
             "CREATE TRIGGER tr AFTER INSERT ON log FOR EACH ROW UPDATE item SET a = 1",
         );
-        let whose = |name| choice.whose_rows("shop", name);
+        let whose = |name| choice.whose_rows("shop", name, false);
+        assert_eq!(choice.whose_rows("shop", "log", true), Whose::Others);
         assert_eq!(whose("item"), Whose::Chosen);
         for name in ["low", "Lower", "log"] {
             assert_eq!(whose(name), Whose::Unclear, "{name}");
@@ -499,7 +501,7 @@ mod tests {
         assert_eq!(whose("DELETE FROM apart"), Whose::Others);
         assert_eq!(whose("ALTER TABLE log ADD a int"), Whose::Others);
         choice.meet_new("shop", "log");
-        assert_eq!(choice.whose_rows("shop", "log"), Whose::Others);
+        assert_eq!(choice.whose_rows("shop", "log", false), Whose::Others);
     }
 
     #[test]

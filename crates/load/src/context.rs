@@ -130,6 +130,8 @@ struct Lists {
     paths: BTreeMap<&'static str, (WritePath, u64)>,
     /// For each reason why first rows were not compared: those tables.
     not_compared: BTreeMap<String, BTreeSet<String>>,
+    /// Codes of warnings that change nothing.
+    harmless: BTreeSet<u16>,
 }
 
 /// Totals over all threads.
@@ -407,6 +409,11 @@ impl Context {
             Err(error) => return Err(error),
         };
         Ok(self.binlog_format.get_or_init(|| found))
+    }
+
+    /// Whether no warning of this code was met before, of those that change nothing.
+    pub fn is_first_of_its_kind(&self, code: u16) -> bool {
+        self.lists().harmless.insert(code)
     }
 
     /// Records why the first rows of a table were not compared.

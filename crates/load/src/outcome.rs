@@ -202,6 +202,15 @@ pub struct LoadOutcome {
 }
 
 impl LoadOutcome {
+    /// The outcome as JSON. Nothing is proven of what was left out, so `proven` is false beside it.
+    pub fn to_json(&self) -> serde_json::Value {
+        let mut outcome = serde_json::to_value(self).unwrap_or_default();
+        if self.skipped.total > 0 {
+            outcome["proven"] = false.into();
+        }
+        outcome
+    }
+
     /// Whether the load itself finished, but a check found something.
     pub fn proof_failed(&self) -> bool {
         self.proof.done

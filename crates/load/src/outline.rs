@@ -451,12 +451,8 @@ impl<'a> Gather<'a> {
             self.content(database).filled.add(shown(table));
             return Whose::Chosen;
         }
-        // A file of rows is loaded before triggers exist.
-        if self.rows_only {
-            return Whose::Others;
-        }
         let (database, table) = self.placed(database, table);
-        let whose = self.choice.whose_rows(&database, &table);
+        let whose = self.choice.whose_rows(&database, &table, self.rows_only);
         self.outline.suspect |= whose == Whose::Unclear;
         whose
     }

@@ -8,7 +8,7 @@ use refloat_run::settings::Grants;
 use refloat_run::{Owner, Refusal, Run, probe};
 use refloat_source::SourceFormat;
 use refloat_sqltext::quote_ident;
-use refloat_wire::codes::UNKNOWN_DATABASE;
+use refloat_wire::codes::{NO_SUCH_TABLE, UNKNOWN_DATABASE};
 use refloat_wire::{ConnectOptions, Connection};
 
 use super::error::{LoadError, START_OVER};
@@ -314,7 +314,8 @@ fn all_gone(found: &Found, conn: &mut Connection) -> Result<bool, refloat_wire::
         ));
         match shown {
             // ER_NO_SUCH_TABLE, ER_BAD_DB_ERROR.
-            Err(error) if matches!(error.server_code(), Some(1146 | UNKNOWN_DATABASE)) => {}
+            Err(error) if matches!(error.server_code(), Some(NO_SUCH_TABLE | UNKNOWN_DATABASE)) => {
+            }
             Err(error) => return Err(error),
             Ok(_) => return Ok(false),
         }

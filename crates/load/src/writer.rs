@@ -13,6 +13,7 @@ mod ignored;
 mod load_data;
 mod text;
 
+use attempt::MORE_WARNINGS;
 pub use attempt::{Attempt, Written};
 pub use bulk::{BulkWriter, PACKET_TARGET};
 pub use load_data::LoadDataWriter;
@@ -24,9 +25,6 @@ use super::options::WritePath;
 
 /// Most warnings that a session can keep and a statement can count.
 const WARNINGS_MAX: u64 = 65_535;
-
-/// Why rows cannot be judged by the warnings about them.
-const MORE_WARNINGS: &str = "the server gave more warnings than it keeps";
 
 /// One way of writing rows.
 pub trait ChunkWriter {

@@ -1,6 +1,6 @@
 //! Reads files statement by statement, or in runs of rows, without a server.
 
-use refloat_sqltext::{Item, ItemKind, RowVisitor, ScanError, Step};
+use refloat_sqltext::{BYTE_ORDER_MARK, Item, ItemKind, RowVisitor, ScanError, Step};
 use refloat_store::{Input, InputError};
 
 use super::cutter::{Cutter, Ends, ITEM_MAX, fill_target};
@@ -10,8 +10,6 @@ use crate::delimited::DelimitedFile;
 
 /// Bytes read at a time.
 const BLOCK: usize = 4 << 20;
-/// Some programs start a UTF-8 file with this.
-pub const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Why a file could not be read to its end.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! Detects text in a dump that is not a statement: messages of the program that wrote it, and byte
 //! order marks of joined files.
 
-use refloat_sqltext::StatementKind;
+use refloat_sqltext::{BYTE_ORDER_MARK, StatementKind};
 
 /// Programs whose messages end up in a dump when standard error is redirected into it (`2>&1`).
 const PROGRAMS: &[&str] = &[
@@ -28,8 +28,6 @@ const LINES: &[&str] = &[
     "Got error: ",
     "Couldn't execute ",
 ];
-/// The byte order mark that Windows editors write at the start of a file.
-const MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Why a text is not a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +69,7 @@ pub fn stray(kind: &StatementKind, text: &[u8]) -> Option<Stray> {
     if !matches!(kind, StatementKind::Other) {
         return None;
     }
-    if text.starts_with(MARK) {
+    if text.starts_with(BYTE_ORDER_MARK) {
         return Some(Stray::Mark);
     }
     is_message(text).then_some(Stray::Message)

@@ -29,8 +29,8 @@ pub use ident::{literal, quote_ident, quote_ident_bytes, shown};
 pub use mode::{CharsetFamily, LexMode};
 pub use modes::{Modes, SqlMode};
 pub use scanner::{
-    ClientCommand, CommentKind, DUMP_COMPLETED, InsertHeader, InsertVerb, Item, ItemKind,
-    REFLOAT_DUMP, RowsPiece, ScanError, ScanOptions, Scanner, Step, is_dump_header,
+    BYTE_ORDER_MARK, ClientCommand, CommentKind, DUMP_COMPLETED, InsertHeader, InsertVerb, Item,
+    ItemKind, REFLOAT_DUMP, RowsPiece, ScanError, ScanOptions, Scanner, Step, is_dump_header,
 };
 pub use set::{SetAssignment, SetScope, parse_set};
 pub use token::{ONLY_MYSQL, Token, TokenKind, Tokens, tokens};

@@ -28,6 +28,7 @@ pub use item::{
     ClientCommand, CommentKind, DUMP_COMPLETED, InsertHeader, InsertVerb, Item, ItemKind,
     REFLOAT_DUMP, RowsPiece, Step, is_dump_header,
 };
+pub use start::BYTE_ORDER_MARK;
 
 /// Limits of a [`Scanner`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

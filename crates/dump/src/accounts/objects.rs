@@ -5,12 +5,10 @@ use std::collections::{HashMap, HashSet};
 
 use refloat_schema::accounts::{Granted, granted};
 use refloat_sqltext::quote_ident;
+use refloat_wire::codes::{NO_SUCH_TABLE, UNKNOWN_DATABASE};
 use refloat_wire::{Connection, Error};
 
 use crate::error::DumpError;
-
-/// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`.
-const GONE: [u16; 2] = [1049, 1146];
 
 /// Columns of the tables that grants name, looked up on demand.
 #[derive(Default)]
@@ -77,7 +75,7 @@ fn ask(conn: &mut Connection, (database, table): &(String, String)) -> Result<Co
         Ok(found) => Ok(Columns::These(
             found.texts(0).map(str::to_lowercase).collect(),
         )),
-        Err(error) if error.server_code().is_some_and(|code| GONE.contains(&code)) => {
+        Err(error) if matches!(error.server_code(), Some(NO_SUCH_TABLE | UNKNOWN_DATABASE)) => {
             Ok(Columns::NoTable)
         }
         Err(error) if error.server_code().is_some() && !error.is_lost_connection() => {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use refloat_run::progress::Phase;
 use refloat_sqltext::{Item, ItemKind, StatementKind};
+use refloat_wire::codes::NO_SUCH_TABLE;
 
 use super::Conductor;
 use super::catalog::Catalog;
@@ -209,7 +210,9 @@ impl Conductor<'_> {
                 Err(LoadError::Server { source, .. })
                     if source.server_code() == Some(MERGE_OF_NONE) => {}
                 // ER_NO_SUCH_TABLE: it has another name now.
-                Err(LoadError::Server { source, .. }) if source.server_code() == Some(1146) => {
+                Err(LoadError::Server { source, .. })
+                    if source.server_code() == Some(NO_SUCH_TABLE) =>
+                {
                     self.forget(&(table.db.clone(), table.name.clone()));
                 }
                 Err(error) => return Err(error),

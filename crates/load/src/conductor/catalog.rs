@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use refloat_read::foreign;
 use refloat_sqltext::literal;
-use refloat_wire::codes::UNKNOWN_DATABASE;
+use refloat_wire::codes::{NO_SUCH_TABLE, UNKNOWN_DATABASE};
 use refloat_wire::{Connection, Error, ServerInfo};
 
 use super::entry::Print;
@@ -116,7 +116,9 @@ impl Catalog {
         {
             Ok(_) => Ok(true),
             // ER_NO_SUCH_TABLE, ER_BAD_DB_ERROR.
-            Err(error) if matches!(error.server_code(), Some(1146 | UNKNOWN_DATABASE)) => Ok(false),
+            Err(error) if matches!(error.server_code(), Some(NO_SUCH_TABLE | UNKNOWN_DATABASE)) => {
+                Ok(false)
+            }
             Err(error) => Err(LoadError::server(
                 format!("looking for table {}.{}", key.0, key.1),
                 error,

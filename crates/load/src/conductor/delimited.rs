@@ -8,8 +8,8 @@ use refloat_schema::pattern::is_system_database;
 use refloat_source::blocks::{Block, BlockPool};
 use refloat_source::cutter::{ITEM_MAX, fill_target};
 use refloat_source::delimited::{Decode, DelimitedFile, DelimitedRows};
-use refloat_source::items::{self, BYTE_ORDER_MARK};
-use refloat_sqltext::{CharsetFamily, InsertHeader, InsertVerb, quote_ident};
+use refloat_source::items;
+use refloat_sqltext::{BYTE_ORDER_MARK, CharsetFamily, InsertHeader, InsertVerb, quote_ident};
 use refloat_store::Input;
 
 use super::name::TableKey;

@@ -493,7 +493,19 @@ pub(super) fn judge_definition(
     for warning in warnings {
         let harmless =
             HARMLESS_WARNINGS.contains(&warning.code) || NOT_ABOUT_VALUES.contains(&warning.code);
-        if warning.level == "Note" || harmless || expected.contains(&warning.code) {
+        if warning.level == "Note" || expected.contains(&warning.code) {
+            continue;
+        }
+        if harmless {
+            if ctx.is_first_of_its_kind(warning.code) {
+                ctx.events.note(format!(
+                    "{}{}: {} (the server only says so; the same is not repeated for other \
+                    statements)",
+                    at_line(line),
+                    head(text),
+                    warning.message
+                ));
+            }
             continue;
         }
         // The resulting value is read back from the server. A value that the server adjusts says

@@ -4,6 +4,9 @@ use refloat_sqltext::InsertVerb;
 
 use crate::error::LoadError;
 
+/// Why rows cannot be judged by the warnings about them.
+pub const MORE_WARNINGS: &str = "the server gave more warnings than it keeps";
+
 /// Rows that an attempt has written.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Written {
@@ -73,7 +76,7 @@ pub enum Attempt {
 impl Attempt {
     /// The server made more notes about values that it computes than it keeps.
     pub fn many_notes() -> Self {
-        Self::NotExact(super::MORE_WARNINGS.to_owned())
+        Self::NotExact(MORE_WARNINGS.to_owned())
     }
 }
 

@@ -73,11 +73,7 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     outcome.proven &= compared.as_ref().is_none_or(|found| found.same);
     let result = proof_of(&outcome, error.as_ref());
     watch.quiet();
-    let mut summary = serde_json::to_value(&outcome).unwrap_or_default();
-    if outcome.skipped.total > 0 {
-        // Nothing is proven of what was left out.
-        summary["proven"] = false.into();
-    }
+    let mut summary = outcome.to_json();
     if let Some(found) = &compared {
         summary["verified"] = serde_json::to_value(found).unwrap_or_default();
     }

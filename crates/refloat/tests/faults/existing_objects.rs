@@ -182,6 +182,7 @@ INSERT INTO apart VALUES (902, 'c');
 INSERT INTO other VALUES (903, 'd');
 CREATE TRIGGER tr AFTER INSERT ON other FOR EACH ROW INSERT INTO items VALUES (NEW.id + 50, 'e');
 INSERT INTO other VALUES (904, 'f');
+CALL fills();
 RENAME TABLE other TO items;
 "
         ));
@@ -195,6 +196,7 @@ RENAME TABLE other TO items;
             "lower VALUES",
             "UPDATE",
             "904",
+            "CALL",
             "RENAME",
         ];
         for (args, code) in [

@@ -314,6 +314,29 @@ const HOSTILE: &[(&str, &str)] = &[
     ),
 ];
 
+/// A warning that changes nothing is no fault of the load, and still told, once.
+#[test]
+fn a_warning_that_changes_nothing_is_told_once() {
+    let desk = Desk::new();
+    for (kind, columns, says) in [
+        (
+            ServerKind::MariaDb1011,
+            "id INT, CONSTRAINT pk PRIMARY KEY (id)",
+            "Name 'pk' ignored for PRIMARY key",
+        ),
+        (
+            ServerKind::MySql97,
+            "id NVARCHAR(10) PRIMARY KEY",
+            "NATIONAL/NCHAR/NVARCHAR implies the character set UTF8MB3",
+        ),
+    ] {
+        let text = format!("CREATE TABLE t ({columns});\nCREATE TABLE u ({columns});\n");
+        let run = desk.load_text(dump(&text), shared(kind), &[]).exits(0);
+        assert_eq!(run.stderr.matches(says).count(), 1, "{run:?}");
+        run.says("done and proven").says("  warnings    0\n");
+    }
+}
+
 #[test]
 fn what_a_server_passes_over_in_a_definition_is_warned_of() {
     let desk = Desk::new();

@@ -16,7 +16,8 @@ use crate::token::is_conditional;
 const BLANK_RUN: usize = 64 * 1024;
 /// Longest word that matters at the start of a statement.
 const WORD_MAX: usize = 24;
-const BOM: &[u8] = b"\xEF\xBB\xBF";
+/// Some programs start a UTF-8 file with this.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Long commands of the stock clients that take no argument.
 const PLAIN_COMMANDS: &[&str] = &[
@@ -62,12 +63,18 @@ impl Scanner {
         if self.pos == 0 {
             self.take_next_mode();
             if self.offset == 0 && !buf.is_empty() {
-                if buf.starts_with(BOM) {
+                if buf.starts_with(BYTE_ORDER_MARK) {
                     return self
-                        .emit(buf, ItemKind::Blank, BOM.len(), BOM.len()..BOM.len(), true)
+                        .emit(
+                            buf,
+                            ItemKind::Blank,
+                            BYTE_ORDER_MARK.len(),
+                            BYTE_ORDER_MARK.len()..BYTE_ORDER_MARK.len(),
+                            true,
+                        )
                         .map(Some);
                 }
-                if !eof && BOM.starts_with(buf) {
+                if !eof && BYTE_ORDER_MARK.starts_with(buf) {
                     return Ok(Some(Step::NeedMore));
                 }
             }

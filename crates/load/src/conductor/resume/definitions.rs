@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use refloat_run::Refusal;
 use refloat_schema::definition::{differences, written_for};
+use refloat_wire::codes::NO_SUCH_TABLE;
 
 use super::super::Conductor;
 use super::super::catalog::Catalog;
@@ -50,7 +51,9 @@ impl Conductor<'_> {
         let (create, _) = match self.catalog.show_create(&table) {
             Ok(shown) => shown,
             // ER_NO_SUCH_TABLE.
-            Err(LoadError::Server { source, .. }) if source.server_code() == Some(1146) => {
+            Err(LoadError::Server { source, .. })
+                if source.server_code() == Some(NO_SUCH_TABLE) =>
+            {
                 if self.resume.in_past() {
                     // A later statement has renamed or dropped it.
                     return Ok(());

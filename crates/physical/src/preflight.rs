@@ -25,14 +25,16 @@ pub fn of_server(
                 .hint("Below 8M per second the tool could not copy the redo log in time."),
         );
     }
-    // MDEV-37949: it cannot read an archived redo log.
-    if server.variable("innodb_log_archive") == Some("ON") {
-        against.push(
-            Refusal::new("innodb_log_archive is ON, and mariadb-backup cannot read such logs")
-                .hint("Run `SET GLOBAL innodb_log_archive = OFF` for the time of the backup."),
-        );
-    }
+    against.extend(of_log(server.variable("innodb_log_archive")));
     against
+}
+
+/// MDEV-37949: mariadb-backup cannot read an archived redo log.
+fn of_log(archive: Option<&str>) -> Option<Refusal> {
+    (archive == Some("ON")).then(|| {
+        Refusal::new("innodb_log_archive is ON, and mariadb-backup cannot read such logs")
+            .hint("Run `SET GLOBAL innodb_log_archive = OFF` for the time of the backup.")
+    })
 }
 
 /// The objections to copying these files of this server with this tool.
@@ -122,4 +124,16 @@ fn missing(server: &Server, tool: ToolKind, lacking: &[&str]) -> Refusal {
         server.info.peer
     ))
     .hint(format!("`GRANT {names} ON *.* TO` that account."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archived_redo_log_is_refused() {
+        let refused = of_log(Some("ON")).unwrap();
+        assert!(Refusal::reasons(&[refused]).contains("innodb_log_archive"));
+        assert!([None, Some("OFF")].map(of_log).iter().all(Option::is_none));
+    }
 }

@@ -298,3 +298,122 @@ impl<'w, W: Blocks> Demultiplexer<'w, W> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use refloat_xbstream::{Run, Writer};
+
+    use super::*;
+
+    const MIB: u32 = 1 << 20;
+
+    /// Keeps the blocks of files, by the number of the file and where they begin.
+    #[derive(Default)]
+    struct Memory {
+        names: Mutex<Vec<PathBuf>>,
+        blocks: Mutex<BTreeMap<(usize, u64), Vec<u8>>>,
+    }
+
+    impl Blocks for Memory {
+        type File = usize;
+
+        fn begin(&self, path: &Path) -> usize {
+            let mut names = self.names.lock().unwrap();
+            names.push(path.to_owned());
+            names.len() - 1
+        }
+
+        fn buffer(&self) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn put(&self, file: usize, begins: u64, bytes: Vec<u8>) -> Result<(), PhysicalError> {
+            assert!(begins.is_multiple_of(BLOCK as u64) && bytes.len() <= BLOCK);
+            let before = self.blocks.lock().unwrap().insert((file, begins), bytes);
+            assert!(before.is_none(), "block {begins} twice");
+            Ok(())
+        }
+    }
+
+    impl Memory {
+        /// The bytes of a file, with zeros where it has no block.
+        fn file(&self, id: usize, size: u64) -> Vec<u8> {
+            let mut whole = vec![0; size as usize];
+            let blocks = self.blocks.lock().unwrap();
+            for ((_, begins), bytes) in blocks.iter().filter(|((file, _), _)| *file == id) {
+                whole[*begins as usize..][..bytes.len()].copy_from_slice(bytes);
+            }
+            whole
+        }
+    }
+
+    /// A stream as xtrabackup sends it, of page-compressed tables.
+    #[test]
+    fn holes_of_percona_s_tool_stay_holes() {
+        let run = |skip, length| Run { skip, length };
+        let maps: [&[Run]; 6] = [
+            // Within a block, up to its border, over it, and over several.
+            &[run(0, 100), run(200, 300)],
+            &[run(0, 4096), run(MIB - 4096, 4096), run(7, 1)],
+            &[run(0, MIB - 10), run(20, 50), run(3 * MIB, 9)],
+            // At the beginning: of whole blocks, and of more than those.
+            &[run(2 * MIB, 5)],
+            &[run(2 * MIB + 1, 5)],
+            // At the end.
+            &[run(0, 5), run(MIB + 3, 0)],
+        ];
+        let mut writer = Writer::new(Vec::new(), Dialect::Percona);
+        let mut expected = Vec::new();
+        for (number, map) in maps.iter().enumerate() {
+            let path = format!("shop/t{number}.ibd");
+            writer.create(&path).unwrap();
+            let mut whole = b"head".to_vec();
+            writer.write(&path, b"head").unwrap();
+            // Twice, so that holes begin anywhere.
+            for _ in 0..2 {
+                let mut bytes = Vec::new();
+                for run in *map {
+                    whole.resize(whole.len() + run.skip as usize, 0);
+                    let piece: Vec<u8> = (1..=250).cycle().take(run.length as usize).collect();
+                    whole.extend_from_slice(&piece);
+                    bytes.extend_from_slice(&piece);
+                }
+                writer.sparse(&path, map, &bytes).unwrap();
+            }
+            writer.end(&path).unwrap();
+            expected.push((path, whole));
+        }
+        let info = b"tool_name = xtrabackup\n";
+        writer.create("xtrabackup_info").unwrap();
+        writer.write("xtrabackup_info", info).unwrap();
+        writer.end("xtrabackup_info").unwrap();
+        let stream = writer.finish().unwrap();
+
+        let (memory, folder) = (Memory::default(), tempfile::tempdir().unwrap());
+        let mut files = Demultiplexer::new(&memory, "xtrabackup", folder.path());
+        let mut passed = 0;
+        files
+            .read(&stream[..], Dialect::Percona, |bytes| {
+                passed += bytes;
+                Ok(())
+            })
+            .unwrap();
+        let (files, infos) = files.finish().unwrap();
+        assert_eq!(infos["xtrabackup_info"], info);
+        assert_eq!(files.len(), maps.len() + 1);
+        assert!(passed < stream.len(), "{passed}");
+        for (path, whole) in &expected {
+            let (id, _, size) = files.iter().find(|(_, name, _)| name == path).unwrap();
+            assert_eq!(*size, whole.len() as u64, "{path}");
+            assert!(memory.file(*id, *size) == *whole, "{path}");
+        }
+        // Blocks that are holes are not passed on.
+        let of = |path: &str| files.iter().find(|(_, name, _)| name == path).unwrap().0;
+        let blocks = memory.blocks.lock().unwrap();
+        let third = of("shop/t2.ibd");
+        let (first, last) = ((third, 0), (third, u64::MAX));
+        assert!(blocks.range(first..last).count() < 7);
+    }
+}

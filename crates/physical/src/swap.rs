@@ -21,14 +21,15 @@
 //! in it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use refloat_host::{Host, datadir};
 use refloat_run::Refusal;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, fcntl_lock, renameat_with};
+use rustix::io::Errno;
 
 use crate::error::PhysicalError;
 use crate::files::{FOLDER_MODE, is_mount_root, label_of, lacks_room, names, sync};
@@ -76,6 +77,22 @@ pub struct Place {
     is_served: bool,
     owner: Option<(u32, u32)>,
     mode: u32,
+}
+
+/// Whether a process has the data of InnoDB open, perhaps one that this machine does not show: it
+/// holds a lock on the system tablespace then (`os_file_lock` in the servers' `os0file.cc`).
+fn is_locked(folder: &Path) -> bool {
+    let no_link = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(no_link.bits().cast_signed())
+        .open(folder.join(SYSTEM));
+    let lock = FlockOperation::NonBlockingLockExclusive;
+    file.is_ok_and(|file| {
+        let locked = fcntl_lock(&file, lock);
+        matches!(locked, Err(Errno::AGAIN | Errno::ACCESS))
+    })
 }
 
 impl Place {
@@ -189,15 +206,18 @@ impl Place {
     /// The objections to putting data there.
     pub fn objections(&self, replace: bool) -> Result<Vec<Refusal>, PhysicalError> {
         let mut against = Vec::new();
-        if !self.is_served
-            && let Some(pid) = datadir::server_in(&Host::Local, &self.path)?
-        {
+        let path = self.path.display();
+        if self.is_served {
+            // It is stopped later.
+        } else if let Some(pid) = datadir::server_in(&Host::Local, &self.path)? {
+            let reason = format!("a server is running in {path} (process {pid})");
+            against.push(Refusal::new(reason).hint("Stop it first."));
+        } else if is_locked(&self.path) {
             against.push(
                 Refusal::new(format!(
-                    "a server is running in {} (process {pid})",
-                    self.path.display()
+                    "somebody holds a lock on {path}/{SYSTEM}, as a server does while it runs"
                 ))
-                .hint("Stop it first."),
+                .hint("It may run in a container that has this folder, too. Stop it first."),
             );
         }
         // The files in it are the new ones if an earlier run was killed while it put them in place.

@@ -68,6 +68,8 @@ fn a_mysql_server_comes_back_as_it_was() {
     .unwrap();
     assert!(plan.bytes > 10 << 20, "{plan:?}");
     assert!(plan.warnings[0].contains("shop.other (MyISAM)"), "{plan:?}");
+    let uuid = |place: &Place| place.server.query("SELECT @@server_uuid").unwrap();
+    let old_uuid = uuid(&place);
     let first = place.back_up("one").unwrap();
     assert!(first.added > 0 && first.added < first.bytes, "{first:?}");
     assert!(first.about.as_ref().unwrap().lsn.checkpoint > 0);
@@ -88,6 +90,7 @@ fn a_mysql_server_comes_back_as_it_was() {
     let restored = place.restore(&place.restoring("one")).unwrap();
     assert!(restored.aside.unwrap().join("later").exists());
     place.server.restart().unwrap();
+    assert_ne!(uuid(&place), old_uuid, "two servers would be one");
     let other = place
         .server
         .query("SELECT COUNT(*) FROM shop.other")

@@ -1,8 +1,10 @@
 //! What must not be taken for a backup, and what must not be lost by a restore.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use refloat_physical::backup::{backup, plan};
@@ -76,6 +78,8 @@ fn nothing_that_fails_looks_like_a_backup() {
             "echo '[01] no parse limit' >&2; \"$real\" \"$@\"",
             "a redo log that may be incomplete",
         ),
+        // It copies a part of the server only.
+        ("\"$real\" \"$@\" --databases=shop", "partial"),
         // It dies.
         ("kill -9 $$", "exit status 137"),
         (
@@ -219,6 +223,7 @@ fn a_cancelled_backup_leaves_nothing() {
 
 // Hazard of files: P-09, P-12, P-28 a data directory that is served or holds data, a tool that
 //   fails or is killed while it prepares, a server that does not start
+// Hazard of files: P-27 a preparation that does not get its memory
 #[test]
 fn a_restore_never_touches_what_serves_or_holds_data() {
     let mut place = Place::new(ServerKind::MariaDb1011);
@@ -236,6 +241,31 @@ fn a_restore_never_touches_what_serves_or_holds_data() {
     let error = place.restore(&options).unwrap_err();
     assert!(error.to_string().contains("is not empty"), "{error}");
 
+    // A server of another container has the files open, and is not to be seen here.
+    let holder = format!(
+        "use Fcntl; open my $file, '+<', '{}/ibdata1' or die; \
+         my $lock = pack('ssx4qqi', F_WRLCK, 0, 0, 0, 0); \
+         fcntl($file, F_SETLK, $lock) or die; $| = 1; print \"held\\n\"; <STDIN>",
+        place.server.datadir().display()
+    );
+    let mut holder = Command::new("perl")
+        .args(["-e", &holder])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = [0; 5];
+    holder
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut said)
+        .unwrap();
+    let error = place.restore(&place.restoring("one")).unwrap_err();
+    assert!(error.to_string().contains("holds a lock on"), "{error}");
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+
     // The server keeps its redo log elsewhere, where the old one would lie beside new files.
     let redo = place.server.datadir().join("ib_logfile0");
     let away = place.folder.path().join("ib_logfile0");
@@ -249,6 +279,17 @@ fn a_restore_never_touches_what_serves_or_holds_data() {
     options.target.tool = Some(instead(&place, "\"$real\" \"$@\"; exit 1"));
     let error = place.restore(&options).unwrap_err();
     assert!(error.to_string().contains("exit status 1"), "{error}");
+    place.server.restart().unwrap();
+    place.assert_holds(&expected);
+    place.server.stop().unwrap();
+
+    // It does not get the memory that it needs.
+    options.target.tool = Some(instead(
+        &place,
+        "case \"$*\" in *--prepare*) ulimit -v 100000 ;; esac; \"$real\" \"$@\"",
+    ));
+    let words = place.restore(&options).unwrap_err().to_string();
+    assert!(words.contains("mariadb-backup failed"), "{words}");
     place.server.restart().unwrap();
     place.assert_holds(&expected);
     place.server.stop().unwrap();
@@ -337,6 +378,8 @@ fn files_that_lie_elsewhere_do_not_come_unasked() {
         place.sql(&format!("INSERT INTO shop.{table} VALUES (2)"));
     }
     place.server.stop().unwrap();
+    let old = || fs::read(elsewhere.join("shop/t.ibd")).unwrap();
+    let before = old();
     let error = place.restore(&place.restoring("one")).unwrap_err();
     let words = error.to_string();
     assert!(words.contains("innodb_undo_directory = "), "{words}");
@@ -352,6 +395,7 @@ fn files_that_lie_elsewhere_do_not_come_unasked() {
     }
     let kept = fs::metadata(elsewhere.join("m.MYD")).unwrap().len();
     assert_eq!(kept, 14, "both rows");
+    assert!(old() == before, "the old tablespace was written to");
     assert!(elsewhere.join("shop/t.ibd").exists());
 }
 

@@ -180,13 +180,17 @@ fn old_children_are_dropped(here: &Instance, there: &Instance) {
     assert!(wanted.starts_with("20000\t"), "{wanted}");
     for piped in [false, true] {
         let source = if piped { Path::new("-") } else { &file };
-        let more = ["--replace", "--restart", "--threads", "2"];
+        let more = ["--replace", "--restart", "--threads", "2", "--json"];
         let mut command = desk.load_command(source, &here.url(), &more);
         if piped {
             command.stdin(std::fs::File::open(&file).unwrap());
         }
         let run = finish(command);
-        run.exits(0).says("done and proven");
+        let run = run.exits(0);
+        let last: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+        let summary = &last["outcome"]["summary"];
+        assert_eq!(summary["proven"], true, "{summary}");
+        assert_eq!(summary["retries"], 0, "{summary}");
         for node in [here, there] {
             assert_eq!(held(node), wanted, "piped: {piped}");
         }
@@ -300,6 +304,8 @@ fn backed_up(node: &Instance, desk: &Desk) {
         command
     };
     let is = |value: &str| of_cluster(node, "wsrep_desync") == value;
+    let seqno = || -> u64 { of_cluster(node, "wsrep_last_committed").parse().unwrap() };
+    let before = seqno();
     let run = finish(backup(&["--json"])).exits(0);
     for event in ["setting_changed", "setting_reverted"] {
         let reports = |line: &str| line.contains(event) && line.contains("wsrep_desync");
@@ -308,6 +314,17 @@ fn backed_up(node: &Instance, desk: &Desk) {
     // It keeps pace when the backup ends.
     assert_eq!(of_cluster(node, "wsrep_local_state_comment"), "Synced");
     assert!(is("OFF"));
+    // Only the journal of the setting is written meanwhile.
+    let listed = desk.refloat(["backups", "list", "--json", "--repo", &repo]);
+    let listed = finish(listed).exits(0).json();
+    let position = &listed[0]["about"]["galera"];
+    assert_eq!(
+        position["uuid"],
+        of_cluster(node, "wsrep_cluster_state_uuid"),
+        "{listed}"
+    );
+    let at = position["seqno"].as_u64().unwrap();
+    assert!((before..seqno()).contains(&at), "{before} {listed}");
 
     let running = Running::start(backup(&["--max-rate", "8M"]));
     wait_until("the node may fall behind", || is("ON"));

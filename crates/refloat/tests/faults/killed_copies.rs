@@ -429,6 +429,14 @@ fn donor_restarts(
     assert!(!stage.target.is_new("the donor was killed"));
 }
 
+/// Whether a process has started the tool that copies files.
+fn has_tool(pid: u32) -> bool {
+    family(&[pid]).iter().any(|(pid, _)| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name.trim() == "mariadb-backup")
+    })
+}
+
 const ROWS: &str = "SELECT COUNT(*), SUM(id), BIT_XOR(CRC32(text)) FROM shop.t";
 
 #[test]
@@ -525,16 +533,8 @@ fn killed_copies_of_mariadb_are_whole_or_not_there() {
     for one in &mut slow {
         one.args(["--max-rate", "8M"]);
     }
-    donor_restarts(&stage, &mut server, slow.into(), &|_, pid| {
-        let tool = |(pid, _): &(u32, u64)| fs::read_to_string(format!("/proc/{pid}/comm"));
-        let mut names = family(&[pid])
-            .iter()
-            .map(tool)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .flatten();
-        names.any(|name| name.trim() == "mariadb-backup")
-    });
+    let copies = |_: &Instance, pid| has_tool(pid);
+    donor_restarts(&stage, &mut server, slow.into(), &copies);
     for repo in [&stage.repo, &far_repo] {
         stage.backups(repo, &["prune", "--keep", "2"]).exits(0);
         stage.backups(repo, &["verify"]).exits(0);

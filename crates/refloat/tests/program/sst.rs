@@ -366,7 +366,7 @@ fn joins(place: &Place) {
 }
 
 // Hazard of clusters: a full copy in which the donor dies, the joiner dies, connections are lost or
-// the disk is full: both ends say why, the old data stay, and the next start joins
+//   the disk is full: both ends say why, the old data stay, and the next start joins
 #[test]
 fn nodes_join_by_the_program_whatever_goes_wrong() {
     let place = Place::new(ServerKind::MariaDb1011);

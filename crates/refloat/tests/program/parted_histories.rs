@@ -6,6 +6,7 @@
 //   cluster's is refused before it joins, and nodes that differ are named
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ fn what_nodes_hold_is_compared_before_they_join() {
     place.all_are_in_step();
     a_joiner_that_dies_before_it_gets_anything_keeps_its_place(&place);
     nodes_that_have_parted_are_told_apart(&place);
+    what_is_not_known_is_not_proven(&place);
     nodes_that_differ_are_named(&place);
     a_cluster_begins_again_where_all_is_held(&place);
 }
@@ -207,6 +209,15 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
             .says("Z) that the cluster does not have")
             .says("`refloat verify URL-OF-A-NODE URL-OF-IT` names the rows");
         assert!(place.node(at).pid().expect("a node").is_none());
+        if at == 1 {
+            // Where its write-sets cannot be read, the beginning of the cluster's view tells.
+            let ring = place.node(at).datadir().join("galera.cache");
+            fs::rename(&ring, aside(&ring)).expect("it can be renamed");
+            rejoin(&[])
+                .exits(3)
+                .says("went on without it from an earlier position");
+            fs::rename(aside(&ring), &ring).expect("it can be renamed");
+        }
         rejoin(&["--allow-sst"])
             .exits(3)
             .says("2 write-sets (app.t; written ")
@@ -220,6 +231,28 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
         );
     }
     place.all_are_the_same();
+}
+
+/// Where a file is when it is not where it is looked for.
+fn aside(file: &Path) -> PathBuf {
+    file.with_extension("aside")
+}
+
+/// A node of which neither the write-sets nor the log can be read joins, and nothing is proven of
+/// what it held.
+fn what_is_not_known_is_not_proven(place: &Place) {
+    let node = place.node(2);
+    node.stop().expect("it stops");
+    for file in [node.datadir().join("galera.cache"), node.error_log()] {
+        fs::rename(&file, aside(&file)).expect("it can be renamed");
+    }
+    let run = place.run(&["rejoin", place.name(2)], &[]).exits(4);
+    assert!(
+        run.stdout.contains("POSITIONS ONLY: whether what it held"),
+        "{}",
+        run.stdout
+    );
+    place.run(&["verify"], &["--quick"]).exits(0);
 }
 
 fn nodes_that_differ_are_named(place: &Place) {

@@ -128,6 +128,7 @@ enum Kind {
     Generated,
     Uuid,
     Inet,
+    Inet4,
     Vector,
 }
 
@@ -166,8 +167,18 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::Timestamp, "TIMESTAMP(6) NULL"),
     (Kind::Geometry, "GEOMETRY"),
     (Kind::Generated, "INT AS (40 + 2) STORED"),
+    (Kind::Text, "TINYTEXT CHARACTER SET utf8mb4"),
+    (Kind::Text, "MEDIUMTEXT CHARACTER SET utf8mb4"),
+    (Kind::Latin, "LONGTEXT"),
+    (Kind::Bytes, "TINYBLOB"),
+    (Kind::Bytes, "MEDIUMBLOB"),
+    (Kind::Bytes, "LONGBLOB"),
 ];
-const KINDS_MARIADB: &[(Kind, &str)] = &[(Kind::Uuid, "UUID"), (Kind::Inet, "INET6")];
+const KINDS_MARIADB: &[(Kind, &str)] = &[
+    (Kind::Uuid, "UUID"),
+    (Kind::Inet, "INET6"),
+    (Kind::Inet4, "INET4"),
+];
 const KINDS_MYSQL: &[(Kind, &str)] = &[(Kind::Vector, "VECTOR(3)")];
 
 /// All types that a vendor has.
@@ -259,6 +270,7 @@ fn spellings(kind: Kind) -> &'static [&'static str] {
             "'123E4567E89B12D3A456426655440001'",
             "0x123E4567E89B12D3A456426655440002",
         ],
+        Kind::Inet4 => &["'192.0.2.1'", "'0.0.0.0'", "'255.255.255.255'"],
         Kind::Inet => &["'::1'", "'2001:db8::ff00:42:8329'", "'::ffff:10.0.0.1'"],
         Kind::Vector => &["0x0000803F0000004000004040", "STRING_TO_VECTOR('[1,2,3]')"],
         Kind::Json => &["'{}'", "'[1,2]'", "'{\"a\": 1}'", "'null'", "'\"x\"'"],
@@ -570,6 +582,7 @@ impl Maker {
             Kind::Geometry => &["POINT(1, 2)"],
             Kind::Uuid => &["LOWER('123E4567-E89B-12D3-A456-426655440003')"],
             Kind::Inet => &["CONCAT('::', '2')"],
+            Kind::Inet4 => &["CONCAT('192.0.2.', '2')"],
             Kind::Vector => &["STRING_TO_VECTOR(CONCAT('[1,2', ',3]'))"],
             Kind::Json => &["JSON_OBJECT('a', 1)", "JSON_ARRAY(1, 'b')"],
             _ => &[

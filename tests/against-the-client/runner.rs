@@ -34,6 +34,9 @@ const COMBINATIONS_SLOW_SECOND: u64 = 150;
 const TOGETHER: usize = 25;
 /// The number of the first combination of settings that are not listed.
 const OTHERS: u64 = 1_000_000;
+/// The same of a setting whose first rows could not be compared, and how many others are tried.
+const AGAIN: u64 = 2_000_000;
+const OTHER_ROWS: u64 = 20;
 /// How many combinations that the stock client rejects are loaded one by one, per server. More
 /// would take most of the run time.
 const REFUSED_ALONE: usize = 12;
@@ -90,6 +93,7 @@ pub fn all(kind: ServerKind) {
         server: servers::server(kind),
         folder: tempfile::tempdir_in(memory::folder()).unwrap(),
         failures: Vec::new(),
+        unseen: Vec::new(),
         loads: Cell::new(0),
         excused: Cell::new(0),
     };
@@ -116,6 +120,7 @@ pub fn all(kind: ServerKind) {
     if first == 0 {
         bench.other_settings(asked.is_some() || slow());
     }
+    bench.compare_each_setting();
     let (excused, loads) = (bench.excused.get(), bench.loads.get());
     eprintln!("{kind}: {excused} of {loads} loads may stop at a value that the server changes");
     assert!(
@@ -134,6 +139,8 @@ struct Bench {
     server: &'static Ephemeral,
     folder: tempfile::TempDir,
     failures: Vec<String>,
+    /// The numbers of combinations of which each load was allowed to stop.
+    unseen: Vec<u64>,
     /// Loads that were compared.
     loads: Cell<u64>,
     /// Loads that were allowed to stop at a value which the stock client changes.
@@ -304,8 +311,36 @@ impl Bench {
         );
     }
 
+    /// Compares other rows after each setting of which every load was allowed to stop.
+    fn compare_each_setting(&mut self) {
+        let mariadb = self.kind.is_mariadb();
+        let settings = settings(mariadb);
+        let mut unseen = std::mem::take(&mut self.unseen);
+        unseen.retain(|number| (*number as usize) < settings.len());
+        for number in unseen {
+            let setting = settings[number as usize];
+            let is_seen = (0..OTHER_ROWS).any(|other| {
+                let name = AGAIN + number * OTHER_ROWS + other;
+                self.alone(&combination_of(name, &[setting], mariadb));
+                self.unseen.is_empty()
+            });
+            if !is_seen {
+                let failure = format!("never compared: {setting:?}");
+                self.fail(&format!("setting-{number}"), b"", failure);
+            }
+        }
+    }
+
     fn alone(&mut self, one: &Combination) {
-        for failure in self.compare(one.text.as_bytes(), &ways(self.kind)) {
+        let counts = || (self.loads.get(), self.excused.get());
+        let (loads, excused) = counts();
+        let failures = self.compare(one.text.as_bytes(), &ways(self.kind));
+        let (loads, excused) = (counts().0 - loads, counts().1 - excused);
+        self.unseen.retain(|number| *number < AGAIN);
+        if excused == loads {
+            self.unseen.push(one.number);
+        }
+        for failure in failures {
             self.fail(
                 &format!("combination-{}", one.number),
                 one.text.as_bytes(),

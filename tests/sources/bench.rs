@@ -14,6 +14,7 @@ use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_source::inspect;
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::{chain, servers};
+use refloat_tests::chosen;
 use refloat_tests::planned::planned_load;
 use refloat_verify::{Compared, Endpoint, VerifyOptions, VerifyOutcome, verify};
 use refloat_wire::Connection;
@@ -87,7 +88,7 @@ impl Bench {
     }
 
     pub fn load(&self, source: &Path, adjust: Adjust) -> Result<LoadOutcome, String> {
-        self.load_with(source, &[adjust])
+        self.load_with(source, &[&adjust])
     }
 
     /// Loads a source in several ways, and a directory also as a tar archive. Each load must leave
@@ -104,7 +105,7 @@ impl Bench {
             .map(|(label, vary)| (label, source, vary));
         for (label, source, vary) in ways.chain(archived) {
             self.empty();
-            let outcome = self.load_with(source, &[adjust, vary]);
+            let outcome = self.load_with(source, &[&adjust, &vary]);
             let outcome = outcome.unwrap_or_else(|error| panic!("{}: {label}: {error}", self.kind));
             assert!(
                 outcome.proven,
@@ -124,6 +125,15 @@ impl Bench {
             );
         }
         self.is_same(source, adjust);
+        // Every table by its name means the same as all of them.
+        self.empty();
+        let names = chosen::names(wanted);
+        let by_name = |options: &mut LoadOptions| options.tables.clone_from(&names);
+        self.load_with(source, &[&adjust, &by_name])
+            .unwrap_or_else(|error| panic!("{}: by name: {error}", self.kind));
+        let mut found = differences(wanted, &self.snapshot());
+        found.retain(|one| !chosen::is_of_program(one));
+        assert!(found.is_empty(), "{}: by name: {found:?}", self.kind);
     }
 
     /// `verify` must find the source and the server equal, and compare all rows.
@@ -203,7 +213,11 @@ impl Bench {
     }
 
     #[track_caller]
-    fn load_with(&self, source: &Path, adjust: &[Adjust]) -> Result<LoadOutcome, String> {
+    fn load_with(
+        &self,
+        source: &Path,
+        adjust: &[&dyn Fn(&mut LoadOptions)],
+    ) -> Result<LoadOutcome, String> {
         let mut options = LoadOptions::new(source, servers::target(self.server));
         options.durability = Some(Durability::Keep);
         options.threads = 4;

@@ -12,6 +12,9 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # `dev` builds in less time what runs slower: enough to see that everything works.
 PROFILE ?= release
 REFLOAT := $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/refloat
+# Chosen by package, the program's dependencies have fewer features than its tests need: beside
+# tests all would be compiled twice.
+BUILT := $(if $(filter dev,$(PROFILE)),--workspace --bin refloat,-p refloat)
 # The servers that demo and tests use; see scripts/install-servers.
 SERVERS ?= mariadb-10.11 mariadb-11.8 mysql-9.7
 
@@ -30,7 +33,7 @@ servers: ## Install the servers and tools that demo and tests need
 
 .PHONY: build
 build: toolchain ## Build the program, optimised
-	$(CARGO) build --profile $(PROFILE) --locked -p refloat
+	$(CARGO) build --profile $(PROFILE) --locked $(BUILT)
 
 .PHONY: demo
 demo: build ## See a dump loaded by the stock client and by refloat; DEMO_ROWS=50000 for a short one
@@ -39,14 +42,12 @@ demo: build ## See a dump loaded by the stock client and by refloat; DEMO_ROWS=5
 
 .PHONY: test
 test: toolchain servers ## Run every test but the slow ones, on real servers
-	$(CARGO) build --locked -p refloat
 	$(CARGO) test --locked --workspace --no-run
 	CARGO="$(CARGO)" TARGET="$(TARGET)" scripts/test
 	$(CARGO) test --locked --workspace --doc
 
 .PHONY: test-slow
 test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults (hours)
-	$(CARGO) build --locked -p refloat
 	$(CARGO) build --release --locked -p refloat
 	$(CARGO) test --locked --workspace --no-run
 	CARGO="$(CARGO)" TARGET="$(TARGET)" REFLOAT=$(abspath $(TARGET))/release/refloat scripts/test --slow

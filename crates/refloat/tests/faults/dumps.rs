@@ -3,7 +3,7 @@
 // Hazard of faults: S-15 secrets of a dump: accounts and their hashes come with `--users` alone,
 //   in a file of their own; servers of `CREATE SERVER` and of replication are not in it; a
 //   `FEDERATED` table's definition with its `CONNECTION` is, and named; all of it for its owner
-//   alone | (`accounts_and_definers`), `everything`, `attributes`, `private`
+//   alone | (`accounts_and_definers`), `whole_server`, `attributes`, `file_modes`
 
 use std::ffi::OsStr;
 use std::fs;

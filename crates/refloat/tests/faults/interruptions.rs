@@ -7,7 +7,7 @@
 // Hazard of faults: L-136 Ctrl-C and SIGTERM: whole chunks, and the summary says how many (all
 //   three servers)
 // Hazard of faults: L-160 settings after kill -9, after Ctrl-C in each phase, after a crash of the
-//   server | , `early`
+//   server | , `early_interrupts`
 
 use std::path::Path;
 use std::time::{Duration, Instant};

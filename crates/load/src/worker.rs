@@ -60,6 +60,7 @@ impl Worker {
     /// Writes a chunk. The first rows of a table or of a session are cut off as a chunk of their
     /// own, because all rows of a first chunk are compared with the dump.
     pub fn write(&mut self, chunk: &Chunk) -> Result<(), LoadError> {
+        self.enter(chunk)?;
         let path = self.path_of(chunk)?;
         match self.cut_first(chunk, path)? {
             Some([first, rest]) => {
@@ -80,6 +81,9 @@ impl Worker {
         // `ER_BINLOG_NON_SUPPORTED_BULK`: what cannot be rolled back would have to be logged as a
         // statement.
         let format = ctx.binlog_format(&mut self.link.conn).map_err(|error| {
+            if ctx.cancel.is_cancelled() {
+                return ctx.interrupted();
+            }
             let doing = format!("preparing to write rows of table {}", chunk.table.label());
             LoadError::server(doing, error)
         })?;

@@ -499,11 +499,11 @@ pub(super) fn judge_definition(
         if harmless {
             if ctx.is_first_of_its_kind(warning.code) {
                 ctx.events.note(format!(
-                    "{}{}: {} (the server only says so; the same is not repeated for other \
-                    statements)",
+                    "{}{}: {} (this changes nothing; further warnings with code {} are not shown)",
                     at_line(line),
                     head(text),
-                    warning.message
+                    warning.message,
+                    warning.code
                 ));
             }
             continue;

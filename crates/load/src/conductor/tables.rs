@@ -244,11 +244,13 @@ impl Conductor<'_> {
         let mut old = old.iter().filter(|key| self.ledger.existed(key));
         let mut related = old.any(|key| self.catalog.may_have_foreign_keys(key));
         for index in in_flight {
+            if related {
+                break;
+            }
             let entry = &mut self.ledger.entries[index];
             // What cannot be read may have some.
-            let has_none = entry.table.is_transactional()
-                && self.catalog.has_no_foreign_keys(entry).unwrap_or(false);
-            related |= !has_none;
+            related = !entry.table.is_transactional()
+                || !self.catalog.has_no_foreign_keys(entry).unwrap_or(false);
         }
         if related {
             self.queue.wait_rows()?;

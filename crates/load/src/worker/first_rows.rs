@@ -43,9 +43,9 @@ const FEW_BYTES: usize = kinds::FIRST_BYTES;
 /// Bytes of text of a first chunk that is read back. Reading a row back takes the server and this
 /// program half as long as writing it (docs/design/load.md).
 const READ_BACK_BYTES: usize = 256 << 10;
-/// What a piece of a first chunk counts for at least: the search for rows to compare ends after a
-/// few thousand pieces.
-const PIECE_BYTES: usize = 32;
+/// Each piece counts as at least this many bytes, so that a first chunk has no more pieces than the
+/// search for rows to compare looks at.
+const PIECE_LEAST: usize = 64;
 /// How often the server may refuse first rows of a table before the comparison is given up. It is
 /// tried more than once because later rows may be ones that the server accepts.
 const REFUSED_MAX: u32 = 3;
@@ -151,7 +151,7 @@ fn split(
     buffer: &mut Vec<u8>,
 ) -> Result<Option<[Vec<Piece>; 2]>, LoadError> {
     let fits = |piece: &&Piece| {
-        let left = room.checked_sub(piece.len().max(PIECE_BYTES));
+        let left = room.checked_sub(piece.len().max(PIECE_LEAST));
         room = left.unwrap_or(room);
         left.is_some()
     };
@@ -570,17 +570,17 @@ mod tests {
 
     #[test]
     fn a_first_chunk_ends_within_a_piece() {
-        let all = pieces(&[5, 5, 5]);
-        // 58 bytes each.
-        let found = seen(&all, 58 + 10 + 12);
-        let first = vec![(5, 0, false), (2, 1_000, true)];
-        let rest = vec![(3, 1_024, false), (5, 2_000, true)];
+        let all = pieces(&[6, 6, 6]);
+        // 70 bytes each.
+        let found = seen(&all, 70 + 10 + 12);
+        let first = vec![(6, 0, false), (2, 1_000, true)];
+        let rest = vec![(4, 1_024, false), (6, 2_000, true)];
         assert_eq!(found, Some([first, rest]));
         // The second piece does not come into it at all.
-        let found = seen(&all, 58);
-        let rest = vec![(5, 1_000, true), (5, 2_000, true)];
-        assert_eq!(found, Some([vec![(5, 0, false)], rest]));
-        assert_eq!(seen(&all, 3 * 58), None);
+        let found = seen(&all, 70);
+        let rest = vec![(6, 1_000, true), (6, 2_000, true)];
+        assert_eq!(found, Some([vec![(6, 0, false)], rest]));
+        assert_eq!(seen(&all, 3 * 70), None);
     }
 
     #[test]
@@ -595,7 +595,7 @@ mod tests {
     #[test]
     fn a_first_chunk_has_no_more_pieces_than_are_searched() {
         let all = pieces(&[1; 100]);
-        let [first, rest] = seen(&all, 10 * PIECE_BYTES).unwrap();
+        let [first, rest] = seen(&all, 10 * PIECE_LEAST).unwrap();
         assert_eq!((first.len(), rest.len()), (10, 90));
     }
 }

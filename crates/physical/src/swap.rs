@@ -28,8 +28,8 @@ use std::path::{Path, PathBuf};
 
 use refloat_host::{Host, datadir};
 use refloat_run::Refusal;
-use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, fcntl_lock, renameat_with};
-use rustix::io::Errno;
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::process::{FlockType, fcntl_getlk};
 
 use crate::error::PhysicalError;
 use crate::files::{FOLDER_MODE, is_mount_root, label_of, lacks_room, names, sync};
@@ -79,20 +79,16 @@ pub struct Place {
     mode: u32,
 }
 
-/// Whether a process has the data of InnoDB open, perhaps one that this machine does not show: it
-/// holds a lock on the system tablespace then (`os_file_lock` in the servers' `os0file.cc`).
+/// Whether another process holds a lock on the system tablespace, as servers do while they run
+/// (`os_file_lock` in their `os0file.cc`): perhaps one that this machine does not show.
 fn is_locked(folder: &Path) -> bool {
-    let no_link = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
-        .write(true)
-        .custom_flags(no_link.bits().cast_signed())
+        .custom_flags(flags.bits().cast_signed())
         .open(folder.join(SYSTEM));
-    let lock = FlockOperation::NonBlockingLockExclusive;
-    file.is_ok_and(|file| {
-        let locked = fcntl_lock(&file, lock);
-        matches!(locked, Err(Errno::AGAIN | Errno::ACCESS))
-    })
+    let held = |file| fcntl_getlk(&file, &FlockType::WriteLock.into());
+    file.is_ok_and(|file| matches!(held(file), Ok(Some(_))))
 }
 
 impl Place {
@@ -215,9 +211,9 @@ impl Place {
         } else if is_locked(&self.path) {
             against.push(
                 Refusal::new(format!(
-                    "somebody holds a lock on {path}/{SYSTEM}, as a server does while it runs"
+                    "another process holds a lock on {path}/{SYSTEM}, as a server does while it runs"
                 ))
-                .hint("It may run in a container that has this folder, too. Stop it first."),
+                .hint("It may run in a container that also mounts this directory. Stop it first."),
             );
         }
         // The files in it are the new ones if an earlier run was killed while it put them in place.
@@ -550,8 +546,21 @@ pub fn account() -> Option<(u32, u32)> {
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use refloat_sandbox::ServerKind;
+    use refloat_testkit::servers;
+
     use super::*;
     use crate::files::LABEL;
+
+    #[test]
+    fn every_server_locks_its_data_while_it_runs() {
+        for kind in ServerKind::ALL {
+            let mut server = servers::start(&servers::quick(kind));
+            assert!(is_locked(&server.datadir()), "{kind}");
+            server.stop().unwrap();
+            assert!(!is_locked(&server.datadir()), "{kind}");
+        }
+    }
 
     #[test]
     fn a_prepared_folder_takes_the_place_of_the_old_one() {

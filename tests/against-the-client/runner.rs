@@ -34,8 +34,9 @@ const COMBINATIONS_SLOW_SECOND: u64 = 150;
 const TOGETHER: usize = 25;
 /// The number of the first combination of settings that are not listed.
 const OTHERS: u64 = 1_000_000;
-/// The same of a setting whose first rows could not be compared, and how many others are tried.
+/// The number of the first combination that has a setting again.
 const AGAIN: u64 = 2_000_000;
+/// How many such combinations are tried for a setting.
 const OTHER_ROWS: u64 = 20;
 /// How many combinations that the stock client rejects are loaded one by one, per server. More
 /// would take most of the run time.
@@ -93,8 +94,9 @@ pub fn all(kind: ServerKind) {
         server: servers::server(kind),
         folder: tempfile::tempdir_in(memory::folder()).unwrap(),
         failures: Vec::new(),
-        unseen: Vec::new(),
+        seen: BTreeSet::new(),
         loads: Cell::new(0),
+        compared: Cell::new(0),
         excused: Cell::new(0),
     };
     let asked = number("REFLOAT_COMBINATIONS");
@@ -120,7 +122,9 @@ pub fn all(kind: ServerKind) {
     if first == 0 {
         bench.other_settings(asked.is_some() || slow());
     }
-    bench.compare_each_setting();
+    if first == 0 {
+        bench.compare_each_setting();
+    }
     let (excused, loads) = (bench.excused.get(), bench.loads.get());
     eprintln!("{kind}: {excused} of {loads} loads may stop at a value that the server changes");
     assert!(
@@ -139,10 +143,11 @@ struct Bench {
     server: &'static Ephemeral,
     folder: tempfile::TempDir,
     failures: Vec<String>,
-    /// The numbers of combinations of which each load was allowed to stop.
-    unseen: Vec<u64>,
-    /// Loads that were compared.
+    /// The numbers of combinations whose rows were compared by each path.
+    seen: BTreeSet<u64>,
+    /// Loads, and those of them whose rows were compared.
     loads: Cell<u64>,
+    compared: Cell<u64>,
     /// Loads that were allowed to stop at a value which the stock client changes.
     excused: Cell<u64>,
 }
@@ -295,6 +300,8 @@ impl Bench {
                         format!("only together: {failures:?}"),
                     );
                 }
+            } else {
+                self.seen.extend(good.iter().map(|one| one.number));
             }
             for (one, _) in bad.iter().take(refused_alone) {
                 self.alone(one);
@@ -311,34 +318,35 @@ impl Bench {
         );
     }
 
-    /// Compares other rows after each setting of which every load was allowed to stop.
+    /// Compares other rows after each setting whose own were not compared by each path, because the
+    /// stock client refused them or a load was allowed to stop.
     fn compare_each_setting(&mut self) {
         let mariadb = self.kind.is_mariadb();
-        let settings = settings(mariadb);
-        let mut unseen = std::mem::take(&mut self.unseen);
-        unseen.retain(|number| (*number as usize) < settings.len());
-        for number in unseen {
-            let setting = settings[number as usize];
-            let is_seen = (0..OTHER_ROWS).any(|other| {
-                let name = AGAIN + number * OTHER_ROWS + other;
-                self.alone(&combination_of(name, &[setting], mariadb));
-                self.unseen.is_empty()
-            });
-            if !is_seen {
-                let failure = format!("never compared: {setting:?}");
+        for (number, setting) in (0..).zip(settings(mariadb)) {
+            let (mut tried, mut is_taken) = (0, false);
+            while !self.seen.contains(&number) && tried < OTHER_ROWS {
+                let name = AGAIN + number * OTHER_ROWS + tried;
+                let mut one = combination_of(name, &[setting], mariadb);
+                one.number = number;
+                if self.stock(&[], one.text.as_bytes()).is_ok() {
+                    is_taken = true;
+                    self.alone(&one);
+                }
+                tried += 1;
+            }
+            // A server may not have the setting, or not for a session.
+            if is_taken && !self.seen.contains(&number) {
+                let failure = format!("never compared by each path: {setting:?}");
                 self.fail(&format!("setting-{number}"), b"", failure);
             }
         }
     }
 
     fn alone(&mut self, one: &Combination) {
-        let counts = || (self.loads.get(), self.excused.get());
-        let (loads, excused) = counts();
+        let before = self.loads.get() - self.compared.get();
         let failures = self.compare(one.text.as_bytes(), &ways(self.kind));
-        let (loads, excused) = (counts().0 - loads, counts().1 - excused);
-        self.unseen.retain(|number| *number < AGAIN);
-        if excused == loads {
-            self.unseen.push(one.number);
+        if failures.is_empty() && self.loads.get() - self.compared.get() == before {
+            self.seen.insert(one.number);
         }
         for failure in failures {
             self.fail(
@@ -434,6 +442,7 @@ impl Bench {
                         && memchr::memmem::find(text, UNCLEAR).is_some() => {}
                 (Err(_), Err(error)) if choice == Choice::Tables && chosen::is_unclear(&error) => {}
                 (Ok(()), Ok(outcome)) => {
+                    self.compared.set(self.compared.get() + 1);
                     let mut found = differences(&wanted, &self.snapshot());
                     found.retain(|one| !is_of_a_step(text, one));
                     found.retain(|one| choice != Choice::Tables || !chosen::is_of_program(one));

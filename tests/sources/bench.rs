@@ -91,8 +91,8 @@ impl Bench {
         self.load_with(source, &[&adjust])
     }
 
-    /// Loads a source in several ways, and a directory also as a tar archive. Each load must leave
-    /// what `wanted` holds.
+    /// Loads a source in several ways, a directory also as a tar archive, and all tables by their
+    /// names. Each load must leave what `wanted` holds.
     #[track_caller]
     pub fn loads_as(&self, source: &Path, wanted: &Snapshot, adjust: Adjust) {
         let archive = source.is_dir().then(|| self.archive(source));
@@ -129,8 +129,9 @@ impl Bench {
         self.empty();
         let names = chosen::names(wanted);
         let by_name = |options: &mut LoadOptions| options.tables.clone_from(&names);
-        self.load_with(source, &[&adjust, &by_name])
-            .unwrap_or_else(|error| panic!("{}: by name: {error}", self.kind));
+        let outcome = self.load_with(source, &[&adjust, &by_name]);
+        let outcome = outcome.unwrap_or_else(|error| panic!("{}: by name: {error}", self.kind));
+        assert!(outcome.proven, "{}: by name: not proven", self.kind);
         let mut found = differences(wanted, &self.snapshot());
         found.retain(|one| !chosen::is_of_program(one));
         assert!(found.is_empty(), "{}: by name: {found:?}", self.kind);

@@ -49,7 +49,9 @@ fn a_row_larger_than_a_packet_is_named_and_nothing_is_half() {
                 ))
                 .says(&format!("max_allowed_packet is {LIMIT}"))
                 .says("NOT complete");
-            assert_eq!(desk.rows(&server, "large"), Some(0), "{kind} {path}");
+            // The rows before it fit into a first chunk, which is compared and committed.
+            let before = if *path == "bulk" { 2 } else { 0 };
+            assert_eq!(desk.rows(&server, "large"), Some(before), "{kind} {path}");
             // It is left out like any other refused row.
             desk.next();
             desk.load(

@@ -93,6 +93,11 @@ const REFUSED: &[Refused] = &[
         "--map-collation nosuch=utf8mb4",
     ),
     (
+        "ITEMSCREATE TABLE late (a varchar(9) COLLATE utf8mb4_nosuch_ci);\n",
+        &[],
+        "--map-collation utf8mb4_nosuch_ci=utf8mb4_",
+    ),
+    (
         "ITEMSCREATE TABLE late (a varchar(9) COLLATE nosuch_ci);\n",
         &["--map-collation", "nosuch_ci=nosuch_either"],
         "to which --map-collation maps nosuch_ci",

@@ -2,6 +2,8 @@
 //! columns.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 use crate::support::refloat;
 
@@ -302,39 +304,30 @@ fn options_that_are_named_exist() {
         .chain(FOREIGN.iter().copied())
         .collect();
     assert!(known.len() > 30, "{known:?}");
-    let pages = [
-        ("the help", help.as_str()),
-        ("exit/hints.rs", include_str!("../../src/exit/hints.rs")),
+    let mut pages = vec![
+        ("the help".to_owned(), help.clone()),
         (
-            "exit/physical_hints.rs",
-            include_str!("../../src/exit/physical_hints.rs"),
-        ),
-        ("backup.md", include_str!("../../../../docs/backup.md")),
-        ("load.md", include_str!("../../../../docs/load.md")),
-        ("dump.md", include_str!("../../../../docs/dump.md")),
-        ("copy.md", include_str!("../../../../docs/copy.md")),
-        ("verify.md", include_str!("../../../../docs/verify.md")),
-        ("connect.md", include_str!("../../../../docs/connect.md")),
-        ("settings.md", include_str!("../../../../docs/settings.md")),
-        (
-            "exit-codes.md",
-            include_str!("../../../../docs/exit-codes.md"),
-        ),
-        ("README.md", include_str!("../../../../README.md")),
-        ("recipes.md", include_str!("../../../../docs/recipes.md")),
-        (
-            "privileges.md",
-            include_str!("../../../../docs/privileges.md"),
+            "exit/hints.rs".to_owned(),
+            include_str!("../../src/exit/hints.rs").to_owned(),
         ),
         (
-            "troubleshooting.md",
-            include_str!("../../../../docs/troubleshooting.md"),
+            "exit/physical_hints.rs".to_owned(),
+            include_str!("../../src/exit/physical_hints.rs").to_owned(),
         ),
-        ("install.md", include_str!("../../../../docs/install.md")),
-        ("state.md", include_str!("../../../../docs/state.md")),
     ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs = fs::read_dir(root.join("docs")).expect("pages");
+    let docs = docs.map(|entry| entry.expect("a page").path());
+    for page in docs.chain([root.join("README.md")]) {
+        // That one names the options of other tools.
+        if page.extension().is_some_and(|end| end == "md") && !page.ends_with("coming-from.md") {
+            let text = fs::read_to_string(&page).expect("a page");
+            pages.push((page.display().to_string(), text));
+        }
+    }
+    assert!(pages.len() > 25, "{}", pages.len());
     for (name, page) in pages {
-        for option in options_in(page) {
+        for option in options_in(&page) {
             assert!(
                 known.contains(option),
                 "{name} names {option}, which no command has"
@@ -364,6 +357,16 @@ const FOREIGN: &[&str] = &[
     "--hostname",
     "--locked",
     "--release",
+    "--binary-mode",
+    "--comments",
+    "--skip-set-charset",
+    "--port",
+    "--verbose",
+    "--fast",
+    "--wsrep-sst-donor",
+    "--local-infile",
+    "--dump-history",
+    "--base",
 ];
 
 /// The long options in a text.

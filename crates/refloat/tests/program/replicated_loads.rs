@@ -24,6 +24,8 @@ use crate::time_limits::KillOnDrop;
 const ROWS: u64 = 160_000;
 /// How long an application rests after each transaction.
 const THINKING: Duration = Duration::from_millis(5);
+/// No load here takes a quarter of this.
+const TOO_LONG: Duration = Duration::from_secs(240);
 
 /// A cluster with a load balancer, and a place for dumps and runs.
 struct Place {
@@ -65,7 +67,31 @@ impl Place {
             .arg(dump)
             .args(["--no-defaults", "--to", url])
             .args(args);
-        Run::of(&mut command)
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _over = StopOnDrop(&over);
+            scope.spawn(|| self.shows_what_takes_long(&over));
+            Run::of(&mut command)
+        })
+    }
+
+    /// What the nodes do while a load takes far too long: it says what it waits for.
+    fn shows_what_takes_long(&self, over: &AtomicBool) {
+        let begun = Instant::now();
+        while begun.elapsed() < TOO_LONG {
+            if over.load(Ordering::Relaxed) {
+                return;
+            }
+            std::thread::sleep(THINKING);
+        }
+        let shown = [
+            "SHOW FULL PROCESSLIST",
+            "SELECT * FROM information_schema.INNODB_TRX",
+            "SHOW STATUS LIKE 'wsrep_local%'",
+        ];
+        for (at, sql) in (0..3).flat_map(|at| shown.map(|sql| (at, sql))) {
+            eprintln!("node {at}: {sql}\n{:?}", self.node(at).query(sql));
+        }
     }
 
     /// The outcome of a load that must succeed.

@@ -12,8 +12,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # `dev` builds in less time what runs slower: enough to see that everything works.
 PROFILE ?= release
 REFLOAT := $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/refloat
-# Chosen by package, the program's dependencies have fewer features than its tests need: beside
-# tests all would be compiled twice.
+# With `-p refloat`, cargo builds the dependencies with fewer features than the tests need, and
+# would compile them a second time.
 BUILT := $(if $(filter dev,$(PROFILE)),--workspace --bin refloat,-p refloat)
 # The servers that demo and tests use; see scripts/install-servers.
 SERVERS ?= mariadb-10.11 mariadb-11.8 mysql-9.7

@@ -5,14 +5,12 @@
 //   without gaps, several sources, what it does not log itself; a replica attached there ends up
 //   equal
 
-use std::time::Duration;
-
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
 use refloat_testkit::wait_until;
 use serde_json::Value;
 
-use crate::replicas::{self, fill, port, while_written};
+use crate::replicas::{catches_up, fill, port, while_written};
 use crate::support::{Desk, Run, ask, finish};
 
 /// Transactions that write concurrently.
@@ -95,12 +93,6 @@ fn from_the_beginning(primary: &Instance) -> (String, u64) {
     let file = ask(primary, "SHOW BINARY LOGS");
     let file = file.split('\t').next().unwrap().to_owned();
     (file, 4)
-}
-
-/// [`replicas::catches_up`], after changes of several writers.
-#[track_caller]
-fn catches_up(primary: &Instance, replica: &Instance, db: &str) {
-    replicas::catches_up(primary, replica, db, Duration::from_secs(60));
 }
 
 /// Dumps the replica while its sources are written to and it applies their changes. Returns the

@@ -17,6 +17,7 @@ pub mod changes;
 mod check;
 pub(crate) mod page;
 pub(crate) mod protocol;
+pub(crate) mod redo;
 mod session;
 mod task;
 

@@ -3,11 +3,12 @@
 use crate::binlog::event::{Events, Failure, gtid_of, next_file, seen_before, statement};
 use crate::clone::page::is_sound;
 use crate::clone::protocol::Answer;
+use crate::clone::redo;
 use crate::tool_log::ToolLog;
 use crate::transfer::frame::Frame;
 
-/// What another end sends while files are copied: an answer of the clone plugin, a page, a frame of
-/// a transfer, the words of a tool. The first byte chooses.
+/// What another end sends while files are copied: an answer of the clone plugin, a page or blocks of
+/// a log, a frame of a transfer, the words of a tool. The first byte chooses.
 pub fn copies(data: &[u8]) {
     let [what, bytes @ ..] = data else {
         return;
@@ -23,6 +24,7 @@ pub fn copies(data: &[u8]) {
             for is_compressed in [false, true] {
                 is_sound(&page, is_compressed);
             }
+            let _ = redo::look(0, &page);
         }
         2 => {
             if let Some(frame) = Frame::read(bytes) {

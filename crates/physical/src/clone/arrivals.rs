@@ -7,7 +7,8 @@
 //!
 //! The donor sends files as they lie on its disk and looks at no checksum. A page may arrive half
 //! old and half new, because the server writes it at that moment; then it comes once more, among
-//! the changed pages. One whose checksum is wrong at the end is damaged there.
+//! the changed pages. One whose checksum is wrong at the end is damaged there. Blocks of the redo
+//! log come once, and are whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,6 +22,7 @@ use refloat_run::{CancelReason, Refusal};
 use crate::clone::changes::{self, CHANGES, NAMES, target_of};
 use crate::clone::page::{self, Pages};
 use crate::clone::protocol::{DataInfo, FileInfo, Progress, Stage, StageInfo};
+use crate::clone::redo::{self, LogFile, Named};
 use crate::error::PhysicalError;
 use crate::folder::confined;
 use crate::stream::{Blocks, Files};
@@ -33,7 +35,7 @@ const DAMAGED_MAX: usize = 1_000_000;
 /// Files that an error names.
 const NAMED: usize = 5;
 /// Offset of the checkpoint in the first file of a redo log.
-const CHECKPOINT_AT: usize = 512 + 8;
+const CHECKPOINT_AT: usize = redo::BLOCK + 8;
 
 /// Where bytes belong.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,6 +67,8 @@ struct State<F> {
     at: BTreeMap<usize, (u32, u32)>,
     files: BTreeMap<u32, Arrived<F>>,
     redo: BTreeMap<u32, Arrived<F>>,
+    /// What has arrived of the files of the redo log.
+    logs: BTreeMap<u32, LogFile>,
     /// The head and the tail of the redo log, which overwrite what arrived of it before.
     last: Vec<(u32, u64, Vec<u8>)>,
     checkpoint: u64,
@@ -115,6 +119,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
                 at: BTreeMap::new(),
                 files: BTreeMap::new(),
                 redo: BTreeMap::new(),
+                logs: BTreeMap::new(),
                 last: Vec::new(),
                 checkpoint: 0,
                 workers: BTreeMap::new(),
@@ -308,13 +313,17 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         }))
     }
 
-    /// Looks at the checksums of pages. What arrives later decides.
+    /// Looks at the checksums of pages, and at blocks of the redo log. What arrives later of a page
+    /// decides.
     pub fn look(
         &self,
         info: &DataInfo,
         target: &Target<W::File>,
         bytes: &[u8],
     ) -> Result<(), PhysicalError> {
+        if info.stage == Stage::Redo {
+            return self.look_at_log(info, bytes);
+        }
         let Some(pages) = target.pages else {
             return Ok(());
         };
@@ -344,6 +353,18 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
             self.all_sound(&self.state().files)?;
         }
         Ok(())
+    }
+
+    fn look_at_log(&self, info: &DataInfo, bytes: &[u8]) -> Result<(), PhysicalError> {
+        let looked = redo::look(info.begins, bytes);
+        let mut state = self.state();
+        let log = state.logs.entry(info.file).or_default();
+        let added = looked.and_then(|piece| log.add(piece));
+        added.map_err(|why| {
+            let file = state.redo.get(&info.file);
+            let path = file.map_or("the redo log", |file| file.path.as_str());
+            broken(format!("{path}: {why}"))
+        })
     }
 
     /// Fails if a page is damaged at the donor's.
@@ -440,6 +461,14 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         if state.stage != Stage::Done || state.redo.is_empty() || state.checkpoint == 0 {
             return Err(broken("it ended before the redo log"));
         }
+        let nothing = LogFile::default();
+        let logs: Vec<Named<'_>> = (state.redo.iter())
+            .map(|(index, file)| {
+                let log = state.logs.get(index).unwrap_or(&nothing);
+                (file.path.as_str(), file.size, log)
+            })
+            .collect();
+        redo::whole(&logs, state.checkpoint).map_err(broken)?;
         let id = self.writer.begin(Path::new(NAMES));
         let names = changes::names(&names);
         for (number, block) in names.chunks(BLOCK).enumerate() {

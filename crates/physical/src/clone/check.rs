@@ -7,7 +7,7 @@ use refloat_wire::Connection;
 
 use crate::clone::arrivals::{encrypted, outside};
 use crate::error::PhysicalError;
-use crate::preflight::privileges;
+use crate::preflight::{instant, privileges};
 use crate::server::{Server, Volume};
 use crate::tool::{Tool, ToolKind, Version, text};
 
@@ -68,19 +68,24 @@ fn others(conn: &mut Connection) -> Vec<String> {
     )]
 }
 
+/// The objection to a server of a version that is too old.
+fn too_old(version: Version) -> Option<Refusal> {
+    (version < SINCE).then(|| {
+        Refusal::new(format!(
+            "the clone plugin of MySQL {} uses another format of the redo log",
+            text(version)
+        ))
+        .hint(format!(
+            "It can copy servers from {} on. Copy this one with Percona XtraBackup: name it with --tool.",
+            text(SINCE)
+        ))
+    })
+}
+
 /// All objections to copying this server.
 pub fn objections(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Refusal> {
-    if server.info.version < SINCE {
-        return vec![
-            Refusal::new(format!(
-                "the clone plugin of MySQL {} uses another format of the redo log",
-                text(server.info.version)
-            ))
-            .hint(format!(
-                "It can copy servers from {} on. Copy this one with Percona XtraBackup: name it with --tool.",
-                text(SINCE)
-            )),
-        ];
+    if let Some(refusal) = too_old(server.info.version) {
+        return vec![refusal];
     }
     let mut against = Vec::new();
     let plugin = "SELECT PLUGIN_STATUS FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'clone'";
@@ -91,6 +96,7 @@ pub fn objections(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Re
         );
     }
     against.extend(privileges(conn, server, tool.kind));
+    against.extend(instant(conn, server));
     let refusal = |error| match error {
         PhysicalError::Refused(against) => against,
         _ => Vec::new(),
@@ -126,4 +132,23 @@ fn list(conn: &mut Connection, sql: &str) -> Vec<String> {
         |_| Vec::new(),
         |answer| answer.texts(0).map(str::to_owned).collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Hazard of files: P-06 a server whose clone plugin has the old redo log (before 8.0.30)
+    #[test]
+    fn servers_before_the_new_redo_log_are_refused() {
+        for version in [(5, 7, 44), (8, 0, 17), (8, 0, 29)] {
+            let refusal = too_old(version).unwrap();
+            let words = format!("of MySQL {} uses another format", text(version));
+            assert!(refusal.reason.contains(&words), "{refusal}");
+            assert!(refusal.hint.contains("from 8.0.30 on"), "{refusal}");
+        }
+        for version in [(8, 0, 30), (8, 4, 0), (9, 7, 0)] {
+            assert_eq!(too_old(version), None);
+        }
+    }
 }

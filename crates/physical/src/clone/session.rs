@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection, Error, Identity, RawConnection, ShutdownHandle};
 
-use crate::clone::arrivals::{Arrivals, broken};
+use crate::clone::arrivals::{Arrivals, broken, encrypted};
 use crate::clone::protocol::{self, Answer, Descriptor, StageInfo};
 use crate::clone::task::Task;
 use crate::error::PhysicalError;
@@ -23,6 +23,8 @@ const ACKNOWLEDGED: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 /// `ER_CLONE_TOO_MANY_CONCURRENT_CLONES`.
 const TOO_MANY: u32 = 3634;
+/// `ER_CLONE_ENCRYPTION`: the donor does not even send names of encrypted files without TLS.
+const ENCRYPTED: u32 = 3872;
 /// The oldest connection that copies the donor's files. Without PROCESS, only those of this account
 /// are visible.
 const OTHERS: &str = "SELECT ID, CONCAT(USER, '@', HOST), TIME FROM performance_schema.processlist WHERE COMMAND = 'Clone' ORDER BY ID LIMIT 1";
@@ -417,6 +419,9 @@ fn receive(conn: &mut RawConnection) -> Result<Answer<'_>, PhysicalError> {
 
 /// The donor's error.
 fn failed(code: u32, message: String) -> PhysicalError {
+    if code == ENCRYPTED {
+        return encrypted("a tablespace or a log of the server");
+    }
     PhysicalError::Server {
         doing: "copying its files",
         source: Error::Server {

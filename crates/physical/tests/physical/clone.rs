@@ -1,22 +1,25 @@
 //! A MySQL server is copied over connections alone.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use refloat_physical::PhysicalError;
-use refloat_physical::backup::{backup, plan};
+use refloat_physical::backup::{BackupOptions, backup, plan};
 use refloat_physical::binlog::{LogsPlace, PointInTime};
 use refloat_repository::Repository;
 use refloat_run::{CancelReason, Refusal};
-use refloat_sandbox::ServerKind;
+use refloat_sandbox::{DEFAULT_SERVERS_DIR, ServerKind, StartOptions};
 use refloat_store::storage::LocalFolder;
 use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::servers;
-use refloat_wire::ConnectOptions;
+use refloat_testkit::stop::StopOnDrop;
+use refloat_wire::{ConnectOptions, SslMode};
 
 use crate::common::Place;
 
@@ -45,7 +48,11 @@ INSERT INTO `a b/ä` VALUES (1);
 
 fn place() -> Place {
     let options = servers::quick(ServerKind::MySql97).option("log_replica_updates", "OFF");
-    let place = Place::with(&options);
+    filled(&options)
+}
+
+fn filled(options: &StartOptions) -> Place {
+    let place = Place::with(options);
     place.sql(PLUGIN);
     place.sql(TABLES);
     place
@@ -132,47 +139,117 @@ fn logs_of_a_replica_that_lack_what_it_receives_are_not_replayed(place: &Place) 
 }
 
 /// Rows of one session are a sequence. A backup holds its beginning, at least up to what was
-/// committed before it began, whatever happens to tables meanwhile.
-// Hazard of files: P-05 rows and definitions that change meanwhile (MySQL, by its clone protocol)
+/// committed before it began, whatever happens to tables meanwhile. `REFLOAT_DDL_BACKUPS` sets how
+/// many backups are made.
+// Hazard of files: P-05, P-07 rows and definitions that change meanwhile (tables created, renamed,
+//   rebuilt, truncated and dropped; keys and columns added and dropped in place, columns also
+//   INSTANT; partitions added, exchanged and merged; tablespaces and undo tablespaces created,
+//   emptied and dropped) (MySQL, by its clone protocol)
 #[test]
 fn a_copy_is_of_one_moment_while_the_server_works() {
-    let mut place = place();
+    let backups = std::env::var("REFLOAT_DDL_BACKUPS").map_or(1, |text| text.parse().unwrap());
+    // It empties undo tablespaces at the next occasion.
+    let options = servers::quick(ServerKind::MySql97)
+        .option("log_replica_updates", "OFF")
+        .option("innodb_purge_rseg_truncate_frequency", "1");
+    let mut place = filled(&options);
     place.sql("CREATE TABLE shop.sequence (id INT PRIMARY KEY); CREATE TABLE shop.copy (id INT PRIMARY KEY)");
+    let rounds = AtomicU64::new(0);
+    for number in 0..backups {
+        is_of_one_moment(&mut place, &format!("busy{number}"), &rounds);
+    }
+}
+
+fn is_of_one_moment(place: &mut Place, label: &str, rounds: &AtomicU64) {
+    place.sql(
+        "USE shop; TRUNCATE TABLE sequence; TRUNCATE TABLE copy; DROP TABLE IF EXISTS parts, swapped, altered;
+        CREATE TABLE parts (id INT PRIMARY KEY, text VARCHAR(200)) PARTITION BY HASH (id) PARTITIONS 3;
+        INSERT INTO parts SELECT * FROM inno WHERE id <= 5000;
+        CREATE TABLE swapped (id INT PRIMARY KEY, text VARCHAR(200));
+        CREATE TABLE altered (id INT PRIMARY KEY, a INT);
+        INSERT INTO altered SELECT id, id FROM inno WHERE id <= 3000",
+    );
     let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let (before, after) = std::thread::scope(|scope| {
+        let _over = StopOnDrop(&over);
         scope.spawn(|| place.write_sequence(&[], &committed, &over));
-        scope.spawn(|| {
-            let mut conn = servers::connect(&place.server);
-            let mut round = 0;
-            while !over.load(Ordering::Relaxed) {
-                round += 1;
-                for sql in [
-                    format!("CREATE TABLE shop.new{round} SELECT id, text FROM shop.inno WHERE id < 2000"),
-                    format!("RENAME TABLE shop.new{round} TO shop.renamed{round}"),
-                    "ALTER TABLE shop.squeezed FORCE".to_owned(),
-                    format!("DROP TABLE IF EXISTS shop.renamed{}", round - 1),
-                    "TRUNCATE TABLE shop.parts".to_owned(),
-                ] {
-                    conn.exec(sql).unwrap();
-                }
-            }
-        });
+        scope.spawn(|| changes_definitions(place, rounds, &over));
+        scope.spawn(|| changes_undo_tablespaces(place, label, &over));
         while committed.load(Ordering::Relaxed) < 20 {
             std::thread::yield_now();
         }
         let before = committed.load(Ordering::Relaxed);
-        let mut options = place.options("busy");
+        let mut options = place.options(label);
         options.donor.parallel = 4;
-        let done = backup(&options, &place.repository, &place.run("backup"));
-        over.store(true, Ordering::Relaxed);
-        done.unwrap();
+        // As long as all these definitions need.
+        options.donor.max_rate = Some(64 << 20);
+        backup(&options, &place.repository, &place.run("backup")).unwrap();
         (before, committed.load(Ordering::Relaxed) + 1)
     });
     place.server.stop().unwrap();
-    place.restore(&place.restoring("busy")).unwrap();
+    place.restore(&place.restoring(label)).unwrap();
     place.server.restart().unwrap();
     place.assert_of_one_moment(before..=after);
+    let altered = place
+        .server
+        .query("SELECT COUNT(*), SUM(a) FROM shop.altered");
+    assert_eq!(altered.unwrap().trim(), "3000\t4501500");
     place.assert_sound();
+}
+
+/// Changes definitions until it is over. What a backup has kept of earlier rounds has other names.
+fn changes_definitions(place: &Place, rounds: &AtomicU64, over: &AtomicBool) {
+    let mut conn = servers::connect(&place.server);
+    while !over.load(Ordering::Relaxed) {
+        let round = rounds.fetch_add(1, Ordering::Relaxed);
+        for sql in [
+            "CREATE TABLE shop.new{} SELECT id, text FROM shop.inno WHERE id < 2000",
+            "ALTER TABLE shop.altered ADD COLUMN b INT DEFAULT 7 FIRST, ALGORITHM=INSTANT",
+            "CREATE TABLESPACE made{} ADD DATAFILE 'made{}.ibd'",
+            "RENAME TABLE shop.new{} TO shop.renamed{}",
+            "ALTER TABLE shop.altered ADD INDEX i (a), ALGORITHM=INPLACE",
+            "CREATE TABLE shop.within{} (id INT PRIMARY KEY) TABLESPACE made{} SELECT id FROM shop.renamed{}",
+            "ALTER TABLE shop.squeezed FORCE",
+            "ALTER TABLE shop.altered DROP COLUMN b, ALGORITHM=INSTANT",
+            "ALTER TABLE shop.parts ADD PARTITION PARTITIONS 1",
+            "ALTER TABLE shop.altered DROP INDEX i, ALGORITHM=INPLACE",
+            "DROP TABLE shop.renamed{}, shop.within{}",
+            "OPTIMIZE TABLE shop.altered",
+            "ALTER TABLE shop.parts EXCHANGE PARTITION p0 WITH TABLE shop.swapped",
+            "DROP TABLESPACE made{}",
+            "ALTER TABLE shop.parts COALESCE PARTITION 1",
+            "TRUNCATE TABLE shop.parts",
+        ] {
+            conn.query(sql.replace("{}", &round.to_string())).unwrap();
+        }
+    }
+}
+
+/// Makes undo tablespaces until it is over, and drops them when the server has emptied them.
+fn changes_undo_tablespaces(place: &Place, label: &str, over: &AtomicBool) {
+    let mut conn = servers::connect(&place.server);
+    for round in 0.. {
+        let name = format!("{label}_{round}");
+        for sql in [
+            format!("CREATE UNDO TABLESPACE {name} ADD DATAFILE '{name}.ibu'"),
+            format!("ALTER UNDO TABLESPACE {name} SET INACTIVE"),
+        ] {
+            conn.exec(sql).unwrap();
+        }
+        let state = format!(
+            "SELECT STATE FROM information_schema.INNODB_TABLESPACES WHERE NAME = '{name}'"
+        );
+        while conn.query_value(&state).unwrap().as_deref() != Some("empty") {
+            if over.load(Ordering::Relaxed) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        conn.exec(format!("DROP UNDO TABLESPACE {name}")).unwrap();
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+    }
 }
 
 /// Carries connections to a server. After so many bytes from there, all of them are cut.
@@ -252,7 +329,11 @@ fn a_copy_goes_on_when_its_connections_are_lost() {
 fn refused(place: &Place, user: &str) -> Vec<Refusal> {
     let mut options = place.options("refused");
     user.clone_into(&mut options.donor.source.user);
-    match backup(&options, &place.repository, &place.run("backup")) {
+    refused_so(place, &options)
+}
+
+fn refused_so(place: &Place, options: &BackupOptions) -> Vec<Refusal> {
+    match backup(options, &place.repository, &place.run("backup")) {
         Err((PhysicalError::Refused(against), _)) => against,
         other => panic!("{other:?}"),
     }
@@ -342,4 +423,116 @@ fn a_damaged_page_of_the_donor_makes_no_backup() {
         assert!(place.repository.labels().unwrap().is_empty());
     }
     place.back_up("one").unwrap();
+}
+
+/// A server whose component for keys in a file is active. The manifest that names the component
+/// must be beside the server's program, and its settings beside its library: so these lie in a
+/// folder of their own.
+fn with_a_keyring(folder: &Path) -> Place {
+    let kind = ServerKind::MySql97;
+    let real = Path::new(DEFAULT_SERVERS_DIR).join(kind.name()).join("usr");
+    let tree = folder.join(kind.name()).join("usr");
+    // Everything in a folder but what is made here.
+    let linked = |within: &str, but: &[&str]| {
+        fs::create_dir_all(tree.join(within)).unwrap();
+        for entry in fs::read_dir(real.join(within)).unwrap() {
+            let entry = entry.unwrap();
+            if !but.iter().any(|name| entry.file_name() == *name) {
+                symlink(entry.path(), tree.join(within).join(entry.file_name())).unwrap();
+            }
+        }
+    };
+    linked("", &["lib", "sbin"]);
+    linked("lib", &["mysql"]);
+    linked("lib/mysql/plugin", &[]);
+    linked("sbin", &[]);
+    let keys = folder.join("keys");
+    let file = keys.join("keyring");
+    fs::create_dir(&keys).unwrap();
+    // A server makes it while it is still root, and could not write to it later.
+    fs::write(&file, "").unwrap();
+    for (path, mode) in [(folder, 0o755), (&*keys, 0o777), (&*file, 0o666)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let manifest = r#"{"components": "file://component_keyring_file"}"#;
+    fs::write(tree.join("sbin/mysqld.my"), manifest).unwrap();
+    let settings = format!(r#"{{"path": "{}", "read_only": false}}"#, file.display());
+    let library = tree.join("lib/mysql/plugin/component_keyring_file.cnf");
+    fs::write(library, settings).unwrap();
+    let sandbox = servers::sandbox().with_servers_dir(folder);
+    let server = sandbox.start_ephemeral(&servers::quick(kind)).unwrap();
+    let scratch = tempfile::tempdir_in(server.folder()).unwrap();
+    let storage = Arc::new(LocalFolder::new(&scratch.path().join("repository")));
+    Place {
+        server,
+        folder: scratch,
+        repository: Repository::init(storage, None).unwrap(),
+        tool: PathBuf::new(),
+    }
+}
+
+// Hazard of files: P-20 encrypted tablespaces and logs of a MySQL server (keys in a file): named,
+//   and refused
+#[test]
+fn what_a_mysql_server_encrypts_is_not_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut place = with_a_keyring(folder.path());
+    place.sql(PLUGIN);
+    place.sql(
+        "CREATE DATABASE shop; USE shop; CREATE TABLE secret (id INT PRIMARY KEY, text VARCHAR(99)) ENCRYPTION='Y';
+        INSERT INTO secret WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i, SHA2(i, 224) FROM n;
+        CREATE TABLESPACE hidden ADD DATAFILE 'hidden.ibd' ENCRYPTION='Y';
+        CREATE TABLE within (id INT PRIMARY KEY) TABLESPACE hidden ENCRYPTION='Y'; INSERT INTO within SELECT id FROM secret;
+        CREATE USER poor@localhost, poor@'127.0.0.1'; GRANT BACKUP_ADMIN ON *.* TO poor@localhost, poor@'127.0.0.1'",
+    );
+    let why = "is encrypted, and its key would be in the backup";
+    let text = Refusal::reasons(&refused(&place, "root"));
+    for name in ["shop/secret", "hidden"] {
+        assert!(text.contains(&format!("{name} {why}")), "{text}");
+    }
+    // What the account may not ask, the server tells when it begins. It does so by the keys, and
+    // sends these over TLS only.
+    let text = Refusal::reasons(&refused(&place, "poor"));
+    assert!(text.contains(&format!("of the server {why}")), "{text}");
+    let mut options = place.options("refused");
+    options.donor.source = ConnectOptions {
+        user: "poor".to_owned(),
+        ssl_mode: SslMode::Required,
+        ..ConnectOptions::from_url(&place.server.url()).unwrap()
+    };
+    let text = Refusal::reasons(&refused_so(&place, &options));
+    assert!(text.contains(&format!(".ibd {why}")), "{text}");
+    assert_eq!(place.repository.labels().unwrap(), Vec::<String>::new());
+    assert_free(&place);
+
+    // Once they are decrypted, nothing of that is left.
+    place.sql("ALTER TABLE shop.secret ENCRYPTION='N'; ALTER TABLESPACE hidden ENCRYPTION='N'");
+    let expected = place.snapshot();
+    place.back_up("one").unwrap();
+    place.sql("DROP DATABASE shop");
+    place.server.stop().unwrap();
+    place.restore(&place.restoring("one")).unwrap();
+    place.server.restart().unwrap();
+    place.assert_holds(&expected);
+    place.assert_sound();
+
+    let logs = ["innodb_redo_log_encrypt", "innodb_undo_log_encrypt"];
+    place.sql(&logs.map(|name| format!("SET GLOBAL {name} = ON;")).concat());
+    let text = Refusal::reasons(&refused(&place, "root"));
+    for name in logs {
+        assert!(
+            text.contains(&format!("what {name} writes {why}")),
+            "{text}"
+        );
+    }
+    // The redo log keeps its keys. Nothing tells that before it comes.
+    place.sql(
+        &logs
+            .map(|name| format!("SET GLOBAL {name} = OFF;"))
+            .concat(),
+    );
+    let text = Refusal::reasons(&refused(&place, "root"));
+    assert!(text.contains(why), "{text}");
+    assert_eq!(place.repository.labels().unwrap(), ["one"]);
+    assert_free(&place);
 }

@@ -1,6 +1,7 @@
 use std::sync::atomic::AtomicU32;
 
 use super::*;
+use crate::clone::redo::tests::{BLOCKS, LSN, blocks, head};
 
 /// Takes blocks, and counts files.
 #[derive(Default)]
@@ -102,13 +103,25 @@ fn files_have_the_names_and_sizes_that_they_end_with() {
     all.begin_stage(&begins(Stage::Done, 0));
     all.finish().unwrap_err();
     all.begin_stage(&begins(Stage::Redo, 1));
-    let head = piece(Stage::Redo, 0, 8, 0, 0);
-    let mut bytes = vec![0; 2048];
-    bytes[CHECKPOINT_AT + 7] = 42;
-    assert!(all.keeps(&head, 1, &bytes) && all.take_last().len() == 1);
+    let checkpoint = LSN + 99;
+    let log_arrives = |begins: u64, chunk: u32, bytes: &[u8]| {
+        let info = piece(Stage::Redo, 0, chunk, begins, 0);
+        let target = all.place(&info).unwrap().unwrap();
+        all.look(&info, &target, bytes).unwrap();
+        assert_eq!(all.keeps(&info, 1, bytes), chunk > 7);
+    };
+    log_arrives(0, 8, &head(LSN, checkpoint));
+    log_arrives(5 * 512, 9, &blocks(LSN + 512..LSN + 1024));
+    assert_eq!(all.take_last().len(), 2);
     all.begin_stage(&begins(Stage::Done, 0));
-    let (files, checkpoint) = all.finish().unwrap();
-    assert_eq!(checkpoint, 42);
+    let words = all.finish().unwrap_err().to_string();
+    let missing = "#innodb_redo/#ib_redo0: block 4 is missing";
+    assert!(words.ends_with(missing), "{words}");
+    all.begin_stage(&begins(Stage::Redo, 1));
+    log_arrives(4 * 512, 1, &blocks(LSN..LSN + 512));
+    all.begin_stage(&begins(Stage::Done, 0));
+    let (files, found) = all.finish().unwrap();
+    assert_eq!(found, checkpoint);
     let files: BTreeMap<&str, u64> = files
         .iter()
         .map(|(_, path, size)| (path.as_str(), *size))
@@ -260,4 +273,29 @@ fn too_many_damaged_pages_end_the_copy_at_once() {
     assert!(found.contains("in a/t0.ibd (page 0 and "), "{found}");
     let end = "a/t4.ibd (page 0 and 1023 more), and 2 more files";
     assert!(found.ends_with(end), "{found}");
+}
+
+#[test]
+fn a_damaged_block_of_the_redo_log_ends_the_copy() {
+    let writer = Counter::default();
+    let all = Arrivals::new(&writer, (9, 7, 0));
+    all.begin_stage(&begins(Stage::Redo, 1));
+    let mut info = file(Stage::Redo, 1, "");
+    info.size = BLOCKS * 512;
+    all.file(&info).unwrap();
+    let mut bytes = blocks(LSN..LSN + 3 * 512);
+    let looked = |bytes: &[u8]| {
+        let info = piece(Stage::Redo, 1, 1, 6 * 512, 0);
+        let target = all.place(&info).unwrap().unwrap();
+        all.look(&info, &target, bytes)
+    };
+    looked(&bytes).unwrap();
+    bytes[512 + 300] ^= 1;
+    let words = looked(&bytes).unwrap_err().to_string();
+    let damaged = "#innodb_redo/#ib_redo1: the checksum of block 7 is wrong";
+    assert!(words.ends_with(damaged), "{words}");
+    // Of a later time.
+    let words = looked(&blocks(LSN + 512..LSN + 1024)).unwrap_err();
+    let other = "#innodb_redo/#ib_redo1: block 6 is not the one that belongs there";
+    assert!(words.to_string().ends_with(other), "{words}");
 }

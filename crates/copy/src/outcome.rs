@@ -1,7 +1,7 @@
 //! The result of a copy, and the plan of one.
 
 use refloat_source::manifest::SnapshotInfo;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use refloat_dump::SnapshotCost;
 use refloat_load::{LoadOutcome, LoadPlan};
@@ -23,10 +23,15 @@ pub struct CopyOutcome {
     /// What the snapshot cost the source while rows were read.
     pub snapshot_cost: SnapshotCost,
     /// What was done on the target.
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "as_of_a_load")]
     pub load: LoadOutcome,
     /// Result of comparing every row; `None` if that was not asked for.
     pub verified: Option<VerifyOutcome>,
+}
+
+/// The fields that a load has, as [`LoadOutcome::to_json`] reports them.
+fn as_of_a_load<S: Serializer>(load: &LoadOutcome, to: S) -> Result<S::Ok, S::Error> {
+    load.to_json().serialize(to)
 }
 
 /// What a copy would do; nothing was touched.

@@ -52,6 +52,19 @@ fn every_field_of_the_summary_of_a_copy() {
 }
 
 #[test]
+fn a_copy_reports_its_load_as_a_load_does() {
+    let mut outcome = refloat_copy::CopyOutcome::default();
+    outcome.load.proven = true;
+    outcome.load.skipped.push("a table".to_owned());
+    let load = outcome.load.to_json();
+    let copy = serde_json::to_value(outcome).expect("an outcome is JSON");
+    for (field, value) in load.as_object().expect("an object") {
+        assert_eq!(&copy[field], value, "{field}");
+    }
+    assert_eq!(copy["proven"], false, "something was left out");
+}
+
+#[test]
 fn every_field_of_the_summary_of_a_comparison() {
     let outcome = refloat_verify::VerifyOutcome::default();
     assert_documented(&serde_json::to_value(outcome).expect("an outcome is JSON"));

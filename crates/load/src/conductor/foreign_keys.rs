@@ -14,7 +14,7 @@ use super::deferred::Deferred;
 use super::entry::{Entry, ForeignKeys};
 use super::here::Here;
 use super::ledger::Ledger;
-use super::name::{TableKey, quoted_name};
+use super::name::TableKey;
 use super::place::Place;
 use super::resume::Step;
 use crate::error::LoadError;
@@ -184,13 +184,9 @@ impl Catalog {
     /// Whether a table that is not of this load has foreign keys, or may have: its definition
     /// cannot be read.
     pub fn may_have_foreign_keys(&mut self, key: &TableKey) -> bool {
-        let shown = self
-            .conn
-            .query(format!("SHOW CREATE TABLE {}", quoted_name(key)));
-        let keys = shown
-            .ok()
-            .and_then(|shown| shown.str(0, 1).map(ForeignKeys::of));
-        !matches!(keys, Some(ForeignKeys::Read(keys)) if keys.is_empty())
+        let table = Table::new(usize::MAX, key.0.clone(), key.1.clone(), false, 0);
+        let keys = self.show_as_is(&table).map(|shown| ForeignKeys::of(&shown));
+        !matches!(keys, Ok(ForeignKeys::Read(keys)) if keys.is_empty())
     }
 
     fn foreign_keys<'e>(&mut self, entry: &'e mut Entry) -> Result<&'e ForeignKeys, LoadError> {

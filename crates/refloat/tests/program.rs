@@ -21,6 +21,8 @@ mod help;
 mod kills;
 #[path = "program/maintenance.rs"]
 mod maintenance;
+#[path = "program/messages.rs"]
+mod messages;
 #[path = "program/parted_histories.rs"]
 mod parted_histories;
 #[path = "program/rebuild.rs"]

@@ -183,8 +183,8 @@ const KINDS_MYSQL: &[(Kind, &str)] = &[(Kind::Vector, "VECTOR(3)")];
 
 /// All types that a vendor has.
 fn kinds(mariadb: bool) -> Vec<(Kind, &'static str)> {
-    let own = if mariadb { KINDS_MARIADB } else { KINDS_MYSQL };
-    [KINDS, own].concat()
+    let of_vendor = if mariadb { KINDS_MARIADB } else { KINDS_MYSQL };
+    [KINDS, of_vendor].concat()
 }
 
 /// How dumps spell the values of a type.
@@ -533,7 +533,7 @@ impl Maker {
             "TRUE",
             "_binary'bin'",
         ];
-        let beyond = [
+        let not_ascii = [
             "'\u{fc}ber'",
             "'\u{e9}t\u{e9}'",
             "_utf8mb4'\u{fc}'",
@@ -547,7 +547,7 @@ impl Maker {
             }
             6 | 7 => (*self.rng.pick(&odd)).to_owned(),
             _ if kind == Kind::Text && self.rng.chance(30) => "'\u{416}\u{1f600}'".to_owned(),
-            _ => (*self.rng.pick(&beyond)).to_owned(),
+            _ => (*self.rng.pick(&not_ascii)).to_owned(),
         }
     }
 

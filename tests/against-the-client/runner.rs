@@ -222,11 +222,11 @@ impl Bench {
             for (label, write_path, _) in ways(self.kind) {
                 self.empty();
                 let options = self.options(&path, write_path);
-                let said = self.load(&options).map(|outcome| outcome.proven);
+                let proven = self.load(&options).map(|outcome| outcome.proven);
                 let found = differences(wanted, &self.snapshot());
                 let claimed = self.verified(&options);
-                if !found.is_empty() || said != Ok(true) || claimed.is_some() {
-                    let failure = format!("{label}: {said:?}, {found:?}, {claimed:?}");
+                if !found.is_empty() || proven != Ok(true) || claimed.is_some() {
+                    let failure = format!("{label}: {proven:?}, {found:?}, {claimed:?}");
                     self.fail("line-ends", text.as_bytes(), failure);
                 }
             }

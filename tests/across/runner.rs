@@ -164,12 +164,12 @@ fn build(case: &Case, two: &Two, folder: &Path, across: &Across) -> (Option<Buil
 /// The collation of each column, by `database.table.column`: definitions leave out a server's
 /// default.
 fn collations(conn: &mut Connection) -> BTreeMap<String, String> {
-    let own = "'mysql', 'sys', 'information_schema', 'performance_schema'";
+    let system_schemas = "'mysql', 'sys', 'information_schema', 'performance_schema'";
     let listed = conn
         .query(format!(
             "SELECT CONCAT_WS('.', TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME), REPLACE(COLLATION_NAME, 'utf8_', 'utf8mb3_') \
              FROM information_schema.COLUMNS WHERE COLLATION_NAME IS NOT NULL AND DATA_TYPE <> 'json' \
-             AND TABLE_SCHEMA NOT IN ({own}) AND TABLE_NAME IN (SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE')"
+             AND TABLE_SCHEMA NOT IN ({system_schemas}) AND TABLE_NAME IN (SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE')"
         ))
         .unwrap();
     let cell = |row, column| {

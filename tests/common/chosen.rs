@@ -25,13 +25,13 @@ pub fn names(snapshot: &Snapshot) -> Vec<String> {
     };
     let mut names = Vec::new();
     for database in of_kind("database") {
-        let own = format!("{database}.");
+        let prefix = format!("{database}.");
         let within: Vec<&str> = of_kind("kind of")
-            .filter_map(|name| name.strip_prefix(&own))
+            .filter_map(|name| name.strip_prefix(&prefix))
             .collect();
         // The first dot of a pattern ends the database.
         let database = database.replace('.', "?");
-        if of_kind("function").any(|name| name.starts_with(&own)) {
+        if of_kind("function").any(|name| name.starts_with(&prefix)) {
             names.push(format!("{database}.*"));
         } else {
             names.extend(within.iter().map(|table| format!("{database}.{table}")));

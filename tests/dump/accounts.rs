@@ -345,12 +345,12 @@ fn come_back(kind: ServerKind) {
         })
     });
     ask(&from, COMMON);
-    let own = if kind.is_mariadb() {
+    let of_vendor = if kind.is_mariadb() {
         ON_MARIADB
     } else {
         ON_MYSQL
     };
-    ask(&from, own);
+    ask(&from, of_vendor);
     let folder = tempfile::tempdir().unwrap();
     let out = dumped(&from, folder.path());
     loaded(&to, &out, folder.path());

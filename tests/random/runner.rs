@@ -122,8 +122,8 @@ impl Round<'_> {
         let sql = self.folder.join("stock.sql");
         let stock = self.stock_dump(&sql);
         let out = self.folder.join(format!("dump-{seed}"));
-        let own = self.own_dump(&out);
-        if let Err(error) = own {
+        let result = self.own_dump(&out);
+        if let Err(error) = result {
             self.failures.push(format!("dump: {error}"));
         } else {
             self.same_as(&out);
@@ -256,7 +256,7 @@ impl Round<'_> {
     /// Loads a source in a random way and compares the server with `wanted`. A load of a stock dump
     /// may also restore `better`, the original that the stock client may not restore.
     fn loaded(&mut self, label: &str, source: &Path, wanted: &Snapshot, better: Option<&Snapshot>) {
-        let own = better.is_none();
+        let of_own_dump = better.is_none();
         servers::empty(self.server);
         let mut options = LoadOptions::new(source, servers::target(self.server));
         self.vary(&mut options);
@@ -275,7 +275,7 @@ impl Round<'_> {
             Ok(_) => {}
         }
         let found = self.snapshot(Scope {
-            history: own && self.kind.is_mariadb(),
+            history: of_own_dump && self.kind.is_mariadb(),
         });
         let mut different = differences(&spelled(wanted), &spelled(&found));
         if let Some(better) = better {

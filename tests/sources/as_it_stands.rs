@@ -29,7 +29,7 @@ INSERT INTO t SELECT a.n + 10*b.n + 100*c.n + 1000*d.n, ELT(1 + a.n, 'tab\tnewli
     FROM ten a, hundred b, thousand c, more d;
 ";
 
-/// A dump by `refloat dump`.
+/// The folder of a new dump, in place of an earlier one.
 fn refloat_dump(bench: &Bench) -> PathBuf {
     let out = bench.path("own");
     let _ = fs::remove_dir_all(&out);
@@ -116,13 +116,13 @@ fn files_of_dump_tools_go_by_the_best_path_of_each_vendor() {
         let bench = Bench::new(kind);
         bench.fill(SETUP);
         let wanted = bench.snapshot();
-        let (own, tab) = (refloat_dump(&bench), tab::dump(&bench, &[], false));
+        let (refloat, tab) = (refloat_dump(&bench), tab::dump(&bench, &[], false));
         let mydumper = mydumper(&bench, &tab);
         let bytes = fs::metadata(tab.join("t.txt")).unwrap().len();
         let names_its_database: Adjust = |_| {};
         let names_none: Adjust = |options| options.database = Some(DATABASE.to_owned());
         for (source, adjust) in [
-            (own, names_its_database),
+            (refloat, names_its_database),
             (mydumper, names_its_database),
             (tab, names_none),
         ] {

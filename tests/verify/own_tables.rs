@@ -77,8 +77,8 @@ fn theirs(kind: ServerKind) {
     let out = state.path().join("dump");
     take(two.first, &out, |_| {});
     let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
-    for own in ["\"name\": \"settings_journal\"", "\"name\": \"steps\""] {
-        assert!(!manifest.contains(own), "{own}: {manifest}");
+    for table in ["\"name\": \"settings_journal\"", "\"name\": \"steps\""] {
+        assert!(!manifest.contains(table), "{table}: {manifest}");
     }
     loaded(two.second, &out, Some(Durability::Keep));
     assert_eq!(rows(two.second), "2 2 1", "{kind}");
@@ -298,11 +298,11 @@ fn our_tables_in_a_dump_of_another_tool_are_not_loaded() {
     let journal = "SELECT COUNT(*) FROM refloat.settings_journal";
     assert_eq!(ask(two.second, journal), "0");
     let kept = &outcome.kept.first;
-    for own in [
+    for line in [
         "line 1: /*!40000 DROP DATABASE IF EXISTS `refloat`*/",
         "table refloat.settings_journal: it is Refloat's own",
     ] {
-        assert!(kept.iter().any(|one| one == own), "{kept:?}");
+        assert!(kept.iter().any(|one| one == line), "{kept:?}");
     }
     assert_eq!(outcome.skipped.total, 0, "{:?}", outcome.skipped.first);
     let outcome = compare(folder(&dump), at(two.second)).unwrap();

@@ -70,7 +70,7 @@ pub struct Advice {
     pub nodes: Vec<NodeFacts>,
     /// What would make a copy fail or be unsafe, worst first.
     pub mistakes: Vec<Mistake>,
-    /// Suggested settings.
+    /// Settings that would make copies faster or safer.
     pub suggestions: Vec<Suggestion>,
 }
 

@@ -6,11 +6,11 @@ command -v my_print_defaults >/dev/null || { echo 'there is no my_print_defaults
 words=
 [ -z "$pid" ] || words=$(tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null)
 # The programs of other vendors know no --mysqld.
-said=$(my_print_defaults "$@" --mysqld 2>/dev/null) || said=$(my_print_defaults "$@" mysqld server) || exit 1
+options=$(my_print_defaults "$@" --mysqld 2>/dev/null) || options=$(my_print_defaults "$@" mysqld server) || exit 1
 plain() { sed 's/^--loose[-_]/--/; s/^--wsrep_sst_donor=/--wsrep-sst-donor=/'; }
 last() {
     {
-        printf '%s\n' "$said" | plain
+        printf '%s\n' "$options" | plain
         # What this start was given is none of its own.
         printf '%s\n' "$words" | plain | grep -vFx -e "--wsrep-sst-donor=$given"
     } | sed -n "s/^--$1=//p" | tail -n 1

@@ -139,7 +139,7 @@ impl Keeper<'_> {
             if let Err(reason) = self.release_one(at, &run) {
                 let name = self.members[at].name.clone();
                 self.run.events.warn(format!(
-                    "{name} is still told to keep write-sets: {reason}. `refloat settings revert` puts it back"
+                    "{name} may still keep write-sets: {reason}. `refloat settings revert` puts its setting back"
                 ));
                 failed.push((name, reason));
                 holds.push((at, run));

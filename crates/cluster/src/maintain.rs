@@ -33,7 +33,7 @@ const POLL: Duration = Duration::from_millis(200);
 /// How often the nodes that hold write-sets are checked. Each check costs a query.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// Limits on a maintenance.
+/// How long a maintenance may take, and what it may cost the cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct MaintainLimits {
     /// How long write-sets are kept, counted from when the node is down. While the node starts, the

@@ -57,7 +57,7 @@ pub use state::{
 /// How often a server that starts or stops is checked.
 const POLL: Duration = Duration::from_millis(200);
 
-/// A restore of a cluster.
+/// What a restore of a cluster works on, and what it loads.
 #[derive(Debug)]
 pub struct Restore<'a> {
     /// All nodes, in the order of the plan.

@@ -301,11 +301,11 @@ fn donors(pair: &Pair) {
         assert_eq!(one.better, format!("{donor},"), "{list}");
         assert_eq!(one.line, format!("wsrep_sst_donor={donor},"), "{list}");
         assert!(!one.running.as_ref().unwrap().contains("nosuch"), "{one:?}");
-        let told = fragment(&advice);
-        let mut lines = told.lines().map(|line| line.trim_start_matches('#'));
+        let file = fragment(&advice);
+        let mut lines = file.lines().map(|line| line.trim_start_matches('#'));
         assert!(
             !lines.any(|line| line.starts_with("wsrep_sst_donor=nosuch")),
-            "{told}"
+            "{file}"
         );
     }
     exec(pair.joiner, "SET GLOBAL wsrep_sst_donor = ''");

@@ -133,8 +133,8 @@ fn whole(members: &[Member], cluster: &EphemeralCluster) {
             (state.sst.method.as_str(), state.sst.has_account),
             ("rsync", false)
         );
-        let own = cluster.nodes()[at].sst_address();
-        assert_eq!(state.sst.receive_address, Some(own));
+        let address = cluster.nodes()[at].sst_address();
+        assert_eq!(state.sst.receive_address, Some(address));
         assert!(state.sst.bytes > Some(10 << 20), "{:?}", state.sst);
         assert_eq!((&node.rejoin, &node.grastate), (&None, &None));
     }

@@ -21,13 +21,13 @@ pub struct DumpOutcome {
     pub stored: Option<StoredDump>,
     /// The moment that the rows are from.
     pub snapshot: SnapshotInfo,
-    /// Databases dumped.
+    /// Databases, including those without tables.
     pub databases: u64,
-    /// Tables dumped.
+    /// Tables with rows of their own: no views and no sequences.
     pub tables: u64,
     /// Views, sequences, routines, triggers and events. A dump as SQL does not count sequences.
     pub programs: u64,
-    /// Rows dumped.
+    /// Rows of all tables.
     pub rows: u64,
     /// Row text in bytes, before compression.
     pub text_bytes: u64,

@@ -119,8 +119,8 @@ impl Host {
         });
         let script = format!(
             "PATH=$PATH:/usr/sbin:/usr/local/bin; command -v my_print_defaults >/dev/null || {{ echo 'there is no my_print_defaults' >&2; exit 1; }}\n\
-             said=$(my_print_defaults {file} --mysqld 2>/dev/null || my_print_defaults {file} mysqld server) || exit 1\n\
-             printf '%s\\n' \"$said\" | sed -n 's/^--{either}=//p' | tail -n 1"
+             options=$(my_print_defaults {file} --mysqld 2>/dev/null || my_print_defaults {file} mysqld server) || exit 1\n\
+             printf '%s\\n' \"$options\" | sed -n 's/^--{either}=//p' | tail -n 1"
         );
         let value = self.look(&script, only.unwrap_or(Path::new(OPTION_FILES)))?;
         let value = value.trim_end_matches('\n');
@@ -155,8 +155,8 @@ impl Host {
         let script = Self::word(script);
         self.run_for(
             &format!(
-                "said=$(mktemp) && sorry=$(mktemp) || exit 1; sh -c {script} >\"$said\" 2>\"$sorry\"; code=$?; \
-                 cat \"$said\"; cat \"$sorry\" >&2; rm -f \"$said\" \"$sorry\"; exit \"$code\""
+                "out=$(mktemp) && err=$(mktemp) || exit 1; sh -c {script} >\"$out\" 2>\"$err\"; code=$?; \
+                 cat \"$out\"; cat \"$err\" >&2; rm -f \"$out\" \"$err\"; exit \"$code\""
             ),
             limit,
         )

@@ -106,7 +106,7 @@ pub struct Piece {
     place: Place,
     /// The file it comes from, for messages.
     pub source: Arc<str>,
-    /// Rows in it.
+    /// Number of rows.
     pub rows: u64,
     /// Byte of the decompressed dump where its first row begins.
     pub offset: u64,

@@ -88,7 +88,7 @@ pub struct Resumption {
 /// Orphan rows found by `--foreign-keys checked`.
 #[derive(Debug, Clone, Serialize)]
 pub struct OrphanRows {
-    /// Child table.
+    /// `database.table` of the child rows.
     pub table: String,
     /// Name of the foreign key.
     pub constraint: String,

@@ -38,7 +38,7 @@ pub enum Work {
     Task(Task),
 }
 
-/// Limits of a queue.
+/// How much a queue holds, how it is cut into chunks, and how many workers take from it.
 pub struct Limits {
     /// Bytes of row text in memory, including those being written.
     pub memory: usize,

@@ -505,12 +505,12 @@ fn nothing_is_swept_that_a_running_backup_needs() {
         writer.wait().unwrap();
         (writer, ids)
     };
-    let (writer, [shared, own]) = write("second");
+    let (writer, [shared, new]) = write("second");
     repository.forget("first").unwrap();
     assert_eq!(count("packs/"), left + 1);
     let swept = sweep(&repository, Duration::ZERO).unwrap();
     assert_eq!((swept.bytes, swept.spared), (0, left as u64 + 1));
-    let list = [(shared, "shared"), (own, "own")];
+    let list = [(shared, "shared"), (new, "new")];
     let list = list.map(|(id, name)| (id, name.to_owned(), BLOCK as u64));
     writer.finish(list.into(), BTreeMap::new()).unwrap();
     assert_eq!(restored(&repository, "second").unwrap().len(), 2);

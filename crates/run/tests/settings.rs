@@ -341,7 +341,7 @@ fn killed_folder(lab: &mut Lab) {
     let mut conn = lab.connect();
     // While the process is alive, nobody else may put its settings back.
     let mut journal: Journal = dir.read(RunDir::SETTINGS).unwrap();
-    let own = journal.owner.clone();
+    let owner = journal.owner.clone();
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     journal.owner.pid = child.id();
     journal.owner.pid_start = 0;
@@ -353,7 +353,7 @@ fn killed_folder(lab: &mut Lab) {
     );
     child.kill().unwrap();
     child.wait().unwrap();
-    journal.owner = own;
+    journal.owner = owner;
     journal.owner.host = "elsewhere".into();
     journal.owner.boot_id = "another".into();
     dir.write(RunDir::SETTINGS, &journal).unwrap();

@@ -19,7 +19,7 @@ const VALUES_ANY: usize = 1 << 20;
 /// names, quotes and indentation.
 const BYTES_PER_VALUE: usize = 16;
 
-/// An entry of a folder.
+/// A file or folder within a folder.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// The folder's path and the name.

@@ -46,7 +46,7 @@ pub struct Inspection {
     pub notes: Vec<String>,
 }
 
-/// A table of a source.
+/// A table that the source defines or has rows of.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct InspectedTable {
     /// Database name, if the source names one.

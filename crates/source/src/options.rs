@@ -21,7 +21,7 @@ pub struct DelimitedOptions {
     pub table: Option<String>,
     /// Commas and quotes instead of tabs and backslashes.
     pub csv: bool,
-    /// Field terminator.
+    /// What stands between two fields.
     pub fields_terminated_by: Option<Vec<u8>>,
     /// Field enclosure; empty for none.
     pub fields_enclosed_by: Option<Vec<u8>>,
@@ -29,7 +29,7 @@ pub struct DelimitedOptions {
     pub fields_escaped_by: Option<Vec<u8>>,
     /// Line prefix.
     pub lines_starting_by: Option<Vec<u8>>,
-    /// Line terminator.
+    /// What stands at the end of each line.
     pub lines_terminated_by: Option<Vec<u8>>,
     /// Whether the first line names the columns.
     pub header: bool,

@@ -34,7 +34,7 @@ pub struct RowStream {
     come: Condvar,
 }
 
-/// A table of a stream.
+/// A table whose rows are loaded while another server sends them.
 #[derive(Debug)]
 pub struct StreamedTable {
     /// The database that it belongs to on the source.

@@ -156,14 +156,14 @@ pub struct Key {
     pub range: Range<usize>,
 }
 
-/// One part of a key.
+/// A column or expression that a key is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPart {
     /// The column; `None` for an expression.
     pub column: Option<Vec<u8>>,
     /// Prefix length, in characters or bytes depending on the column type.
     pub prefix: Option<u32>,
-    /// With `DESC`.
+    /// Whether `DESC` follows it.
     pub descending: bool,
 }
 

@@ -128,7 +128,7 @@ pub enum RowKind {
     OnlyB,
 }
 
-/// A row that differs.
+/// A row that both sides have with different values, or that only one side has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RowDifference {
     /// How it differs.

@@ -66,7 +66,7 @@ pub struct Pair {
     pub notes: Vec<String>,
 }
 
-/// A column of one side.
+/// A column as one side describes it.
 struct SideColumn<'a> {
     name: &'a str,
     /// Set for a server.

@@ -43,7 +43,7 @@ pub struct ServerSide {
     _kill: HookGuard,
 }
 
-/// A table of one side.
+/// A table as its side describes it.
 #[derive(Clone, Copy)]
 pub enum TableOf<'a> {
     /// As the catalogue of a server describes it.

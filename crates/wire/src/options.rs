@@ -204,7 +204,7 @@ impl ConnectOptions {
         }
     }
 
-    /// Options for a unix socket.
+    /// Connects through the unix socket at this path, without a password.
     pub fn unix(socket: impl Into<PathBuf>, user: impl Into<String>) -> Self {
         Self {
             socket: Some(socket.into()),
@@ -213,7 +213,7 @@ impl ConnectOptions {
         }
     }
 
-    /// Options for TCP.
+    /// Connects by TCP, without a password.
     pub fn tcp(host: impl Into<String>, port: u16, user: impl Into<String>) -> Self {
         Self {
             host: Some(host.into()),

@@ -64,7 +64,7 @@ impl OkInfo {
     }
 }
 
-/// A column of a result.
+/// What the server says of a column before it sends the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     /// The column's name or alias.

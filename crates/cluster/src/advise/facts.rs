@@ -24,7 +24,7 @@ pub(crate) const SST_PORT: u16 = 4444;
 /// characters.
 pub(crate) const TEXT_MOST: usize = 1000;
 
-/// Facts about one node.
+/// What one node, its machine and its option files report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct NodeFacts {
     /// Its name, chosen by the user.

@@ -44,7 +44,7 @@ const STATUS: &str = "SHOW GLOBAL STATUS LIKE 'wsrep_cert_deps_distance'";
 /// Where the account for copies was set; its name is hidden. Only MariaDB reports this.
 const ORIGIN: &str = "SELECT 'wsrep_sst_auth_origin', GLOBAL_VALUE_ORIGIN FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME = 'WSREP_SST_AUTH'";
 
-/// All facts.
+/// What all nodes report, and which of them reach each other.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub nodes: Vec<NodeFacts>,

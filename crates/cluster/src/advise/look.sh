@@ -12,7 +12,7 @@ owner=$(stat -L -c %U -- "${pid:+/proc/}${pid:-$datadir}" 2>/dev/null)
 say user "$owner"
 # As the server's own account, where possible: what its search path names is not run as root.
 as=
-own=yes
+as_owner=yes
 usual=/usr/local/bin:/usr/local/sbin:/bin:/sbin:/usr/bin:/usr/sbin
 path=
 [ -z "$pid" ] || path=$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | sed -n 's/^PATH=//p' | head -n 1)
@@ -26,7 +26,7 @@ if [ "$(id -u)" = 0 ] && [ "$owner" != root ]; then
         as="runuser -u $owner --"
     else
         search=$usual
-        own=no
+        as_owner=no
     fi
 fi
 where() { (PATH=$search && command -v -- "$1"); }
@@ -35,8 +35,8 @@ defaults_of() { $as "$print" "$@" 2>/dev/null; }
 print=$(where my_print_defaults)
 if [ -z "$print" ]; then
     say unreadable 'there is no my_print_defaults'
-elif ! said=$($as "$print" "$@" sst 2>&1 >/dev/null); then
-    say unreadable "$(printf '%s' "$said" | tr '\n\t' '  ')"
+elif ! error=$($as "$print" "$@" sst 2>&1 >/dev/null); then
+    say unreadable "$(printf '%s' "$error" | tr '\n\t' '  ')"
     print=true
 fi
 # Only the options that are asked for leave the machine, and of secrets only that they are there.
@@ -57,7 +57,7 @@ seen=$(
 printf '%s\n' "$seen"
 value() { printf '%s\n' "$seen" | awk -F '\t' -v name="$1" '$3 == name { last = $4 } END { print last }'; }
 # Where a server that is down has its programs its option files say.
-case $pid$basedir$own$(value basedir) in yes/*) search=$(value basedir)/bin:$search ;; esac
+case $pid$basedir$as_owner$(value basedir) in yes/*) search=$(value basedir)/bin:$search ;; esac
 
 for name in mariadb-backup mbstream xbstream tar socat nc rsync lsof ss sockstat pv pigz gzip zstd lz4 qpress openssl stunnel timeout ps \
     mariadb-dump mysqldump mariadb mysql xtrabackup xbcrypt; do
@@ -194,10 +194,10 @@ fi
 [ -n "$auth" ] && say account-from auth
 client=$(where mariadb) || client=$(where mysql) || exit 0
 say account "$login"
-if said=$(MYSQL_PWD=$password $as "$client" "$@" "--socket=$socket" "--user=$login" --connect-timeout=5 --batch --skip-column-names \
+if output=$(MYSQL_PWD=$password $as "$client" "$@" "--socket=$socket" "--user=$login" --connect-timeout=5 --batch --skip-column-names \
     -e 'SHOW GRANTS' </dev/null 2>&1); then
     say account-is accepted
-    printf '%s\n' "$said" | sed -n 's/ TO .*//; s/^GRANT /grant\t/p'
+    printf '%s\n' "$output" | sed -n 's/ TO .*//; s/^GRANT /grant\t/p'
 else
-    say account-is "refused: $(printf '%s' "$said" | tr '\n\t' '  ')"
+    say account-is "refused: $(printf '%s' "$output" | tr '\n\t' '  ')"
 fi

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::facts::{NodeFacts, TEXT_MOST, clean};
 
-/// A suggested setting.
+/// A setting for which another value would be better.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Suggestion {
     /// Names of the nodes that it concerns.

@@ -25,7 +25,7 @@ use crate::watch::Watch;
 
 /// For backups with blocks that cannot be read.
 const BLOCKS_HINT: &str = "Remove what is damaged (`refloat backups remove`) before you make a new backup, which would otherwise share its blocks.";
-/// For backups with damaged tables.
+/// For backups whose blocks are whole and whose tables are not.
 const TABLES_HINT: &str = "Their blocks are as they were written: CHECK TABLE says whether the server already had the damage. Other tables can be restored with `refloat restore --tables`.";
 /// For backups that no server works on.
 const UNTRIED_HINT: &str = "Their blocks are as they were written. See the reasons: the files were damaged when they were backed up, or the server cannot work on this machine. Try --server, --memory, or another machine.";

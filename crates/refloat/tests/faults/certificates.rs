@@ -115,10 +115,10 @@ fn loads_with_a_certificate(server: &Instance, certificate: &Path, key: &Path, s
 
 #[test]
 fn an_account_that_requires_a_certificate() {
-    let (own, stranger) = (folder(), folder());
-    authority(own.path());
+    let (certificates, stranger) = (folder(), folder());
+    authority(certificates.path());
     authority(stranger.path());
-    let at = |name: &str| -> PathBuf { own.path().join(name) };
+    let at = |name: &str| -> PathBuf { certificates.path().join(name) };
     let option = |name: &str| at(name).display().to_string();
     let options = servers::quick(ServerKind::MariaDb1011)
         .tls(Tls::Off)

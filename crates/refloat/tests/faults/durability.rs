@@ -96,10 +96,10 @@ fn what_is_done_is_on_the_disk() {
             desk.load_text(dump(&table("items", ROWS)), &server, &more)
                 .exits(0)
                 .says("done and proven");
-            let ahead = redo_ahead(&server);
+            let unsynced_redo = redo_ahead(&server);
             assert!(
-                ahead < BY_ITSELF,
-                "{kind}, {durability}: {ahead} bytes of redo log are not on the disk"
+                unsynced_redo < BY_ITSELF,
+                "{kind}, {durability}: {unsynced_redo} bytes of redo log are not on the disk"
             );
             let (files, written) = unsynced(&server);
             assert!(written > 0, "{kind}: nothing was written to the binary log");

@@ -53,11 +53,11 @@ fn empty(server: &Instance) {
 fn load(file: &Path, text: &[u8], server: &Instance, path: &str) -> Run {
     let words = String::from_utf8_lossy(text).to_ascii_uppercase();
     let creates = ["CREATE DATABASE", "CREATE SCHEMA"];
-    let own = words.contains("USE ") && creates.iter().any(|one| words.contains(one));
+    let names_database = words.contains("USE ") && creates.iter().any(|one| words.contains(one));
     let desk = Desk::new();
     let mut command = desk.refloat(["load", "--accept-missing-trailer", "--write-path", path]);
     command.arg("--to").arg(server.url()).arg(file);
-    if !own {
+    if !names_database {
         command.args(["-D", "it"]);
     }
     finish(command)
@@ -78,7 +78,7 @@ fn a_dump_exits_with_zero_if_the_stock_client_takes_it() {
                 (Ok(()), Some((_, code))) => *code,
                 (Ok(()), None) => 0,
                 // A mode that the server does not know is found before anything is touched.
-                (Err(said), _) if said.contains("ERROR 1231") => 3,
+                (Err(error), _) if error.contains("ERROR 1231") => 3,
                 (Err(_), _) => 1,
             };
             // The usual path for what ends otherwise, one path in turn for each other dump, and all

@@ -161,18 +161,18 @@ fn what_stands_on_no_line_names_none() {
              # Finished dump at: 2026-01-01 00:00:01\n"
         );
         std::fs::write(ground.source.join("metadata"), metadata).expect("it can be written");
-        let said = "server error 1231 (42000): Variable 'sql_mode' can't be set to the value of \
+        let refusal = "server error 1231 (42000): Variable 'sql_mode' can't be set to the value of \
                     'NO_SUCH_MODE': SET SESSION sql_mode";
         let load = |more: &[&str]| {
             let args = ["load", path, "--to", url];
             finish(ground.desk.refloat(args.iter().chain(more)))
         };
-        load(&[]).exits(3).says(said).never_says("line 0");
+        load(&[]).exits(3).says(refusal).never_says("line 0");
         load(&["--on-error", "continue"])
             .exits(1)
             .says("refused: 1:")
-            .says(&format!("  - {said}"))
-            .says(&format!("refloat: refused: {path}: {said}"))
+            .says(&format!("  - {refusal}"))
+            .says(&format!("refloat: refused: {path}: {refusal}"))
             .never_says("line 0")
             .never_says("byte 0");
         assert_eq!(ground.desk.rows(ground.server, "one"), Some(10));

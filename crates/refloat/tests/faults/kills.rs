@@ -287,7 +287,7 @@ struct Killed<'a> {
     part: &'a Part,
     /// Duration of the undisturbed load.
     whole: Duration,
-    /// Kills left.
+    /// How often it may still be killed.
     left: u64,
     /// Whether the server was killed during an earlier load: what it failed to remove may only now
     /// get in the way.

@@ -92,7 +92,7 @@ fn what_is_done_survives_an_outage() {
 #[test]
 fn tables_that_come_back_without_rows_are_in_nobodys_way() {
     // Refloat's own tables are recognised by their columns.
-    let own = [
+    let own_tables = [
         ("refloat", "settings_journal", "run INT, journal INT"),
         (
             "refloat_load",
@@ -110,7 +110,7 @@ fn tables_that_come_back_without_rows_are_in_nobodys_way() {
         let quick = servers::quick(kind);
         let server = servers::start(&quick.option("innodb_flush_log_at_trx_commit", "1"));
         let desk = Desk::new();
-        let mut tables = own.to_vec();
+        let mut tables = own_tables.to_vec();
         tables.push((&desk.db, "items", "id INT"));
         for (database, table, columns) in tables {
             let frm = server
@@ -176,16 +176,16 @@ fn files_of_own_tables_that_the_server_does_not_know_are_explained() {
         let mut desk = Desk::new();
         let file = desk.file("dump.sql", dump(&table("items", 100)));
         let before = settings(&server);
-        for (own, says) in [
+        for (table, says) in [
             ("refloat/settings_journal", "done and proven"),
             (
                 "refloat_load/marks",
                 "Move refloat_load/marks.ibd out of the data folder",
             ),
         ] {
-            let (database, _) = own.split_once('/').unwrap();
+            let (database, _) = table.split_once('/').unwrap();
             ask(&server, &format!("CREATE DATABASE {database}"));
-            let stray = server.datadir().join(own).with_extension("ibd");
+            let stray = server.datadir().join(table).with_extension("ibd");
             std::fs::write(&stray, vec![0; 65536]).unwrap();
             desk.next();
             let load = || desk.load(&file, &server, &["--durability", "relaxed"]);
@@ -393,8 +393,8 @@ fn loads_go_on_after_outages() {
                 );
             }
             assert_eq!(sums(&desk, &server), wanted, "{story}: {first:?}");
-            let own = || ask(&server, "SHOW DATABASES LIKE 'refloat%'");
-            if !own().is_empty() && matches!(first.code, Some(0 | 6)) {
+            let own_databases = || ask(&server, "SHOW DATABASES LIKE 'refloat%'");
+            if !own_databases().is_empty() && matches!(first.code, Some(0 | 6)) {
                 // The load had ended, but the server had not yet synced the folder whose database
                 // it had dropped. So the database is back, as with every DROP DATABASE. It gets in
                 // nobody's way, and the next load removes it.
@@ -412,7 +412,7 @@ fn loads_go_on_after_outages() {
                 }
                 let stderr = run.exits(0).stderr;
                 let stray = volume.path().join("refloat/settings_journal.ibd");
-                if own() == "refloat" && stray.exists() {
+                if own_databases() == "refloat" && stray.exists() {
                     assert!(
                         stderr.contains("in which nothing is left"),
                         "{story}: {stderr}"
@@ -421,7 +421,7 @@ fn loads_go_on_after_outages() {
                     ask(&server, "DROP DATABASE refloat");
                 }
             }
-            assert_eq!(own(), "", "{story}: {first:?}");
+            assert_eq!(own_databases(), "", "{story}: {first:?}");
             assert_same_settings(&before, &server);
         }
     }

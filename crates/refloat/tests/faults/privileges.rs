@@ -78,11 +78,12 @@ fn definers_that_the_account_may_not_name_are_refused_beforehand() {
                 .says("'root'@'localhost'");
             assert!(!exists(&server, &desk.db), "{kind}: it was touched");
             // The same account as the definer of its own programs.
-            let own = text.replace("`root`@`localhost`", &format!("`{user}`@`%`"));
-            let own = desk.file("own.sql", own);
-            let own = finish(desk.load_command(&own, &url, &[])).exits(0);
+            let renamed = text.replace("`root`@`localhost`", &format!("`{user}`@`%`"));
+            let renamed = desk.file("renamed.sql", renamed);
+            let loaded = finish(desk.load_command(&renamed, &url, &[])).exits(0);
             if kind.is_mariadb() {
-                own.says("first rows that were not compared")
+                loaded
+                    .says("first rows that were not compared")
                     .says("the account may not create temporary tables");
             }
             ask(&server, &format!("DROP DATABASE {}", desk.db));
@@ -274,8 +275,8 @@ fn a_server_that_the_account_does_not_see_all_of_is_not_empty() {
         let file = desk.file("dump.sql", dump(&wide_table("items", 3000)));
         for (user, grant) in more {
             desk.next();
-            let own = format!("{LOADER} ON {}.*", desk.db);
-            let mut grants = vec![rights, &own];
+            let on_database = format!("{LOADER} ON {}.*", desk.db);
+            let mut grants = vec![rights, &on_database];
             grants.extend((!grant.is_empty()).then_some(grant));
             account(&server, user, &grants);
             let load = || finish(desk.load_command(&file, &url_of(&server, user), &[]));

@@ -403,8 +403,8 @@ fn first_rows_of_every_type_are_read_back() {
     ];
     for &kind in crate::support::kinds() {
         let server = shared(kind);
-        let own: &[_] = if kind.is_mariadb() { &mariadb } else { &[] };
-        let columns: Vec<_> = common.iter().chain(own).collect();
+        let of_vendor: &[_] = if kind.is_mariadb() { &mariadb } else { &[] };
+        let columns: Vec<_> = common.iter().chain(of_vendor).collect();
         let list = |part: fn(&(&'static str, &'static str)) -> &'static str| {
             let parts: Vec<_> = columns.iter().map(|column| part(column)).collect();
             parts.join(", ")

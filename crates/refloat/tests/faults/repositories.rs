@@ -305,7 +305,7 @@ fn files_go_from_another_machine_into_a_bucket_and_back() {
     // What it may have open is less than there are tablespaces.
     let repo = desk.path("few");
     let mut few = Command::new("sh");
-    let own = desk.refloat([
+    let backup = desk.refloat([
         "backup",
         "--no-defaults",
         "--from",
@@ -314,10 +314,11 @@ fn files_go_from_another_machine_into_a_bucket_and_back() {
         repo.to_str().unwrap(),
     ]);
     few.args(["-c", "ulimit -n 150 && exec \"$@\"", "sh"])
-        .arg(own.get_program())
-        .args(own.get_args());
+        .arg(backup.get_program())
+        .args(backup.get_args());
     few.envs(
-        own.get_envs()
+        backup
+            .get_envs()
             .filter_map(|(name, value)| Some((name, value?))),
     );
     finish(few)

@@ -23,7 +23,7 @@ const DROP_ROUTINES: &str = "USE shop; DROP FUNCTION doubled; DROP PROCEDURE cle
 /// Timeout for mydumper, in seconds.
 const MYDUMPER_SECONDS: &str = "60";
 
-/// Forms of a source.
+/// How a dump is written and given to the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Plain,
@@ -66,7 +66,7 @@ impl Part {
     }
 }
 
-/// A source in one form.
+/// How to load a dump, and what must be there afterwards.
 pub struct Given {
     /// Commands, to be run one after the other.
     pub parts: Vec<Part>,

@@ -452,6 +452,14 @@ impl Running {
         );
     }
 
+    /// Kills it at once: no other program is started for that.
+    pub fn kill(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It may have ended by itself.
+            let _ = child.kill();
+        }
+    }
+
     /// Waits for the end, for at most `limit`.
     #[track_caller]
     pub fn ends_within(mut self, limit: Duration) -> Run {

@@ -64,15 +64,15 @@ impl Kept {
         for entry in fs::read_dir(to).expect("a listing") {
             let name = entry.expect("an entry").file_name();
             let kept = fs::read(to.join(&name)).expect("it can be read");
-            let mut own = fs::read(self.server.datadir().join(&name)).expect("it can be read");
+            let mut original = fs::read(self.server.datadir().join(&name)).expect("it can be read");
             // The flag that the file is open.
-            own[4 + 17] &= !1;
+            original[4 + 17] &= !1;
             assert!(
-                kept == own,
+                kept == original,
                 "{}: {} and {}",
                 name.display(),
                 kept.len(),
-                own.len()
+                original.len()
             );
             count += 1;
         }

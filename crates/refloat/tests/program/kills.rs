@@ -119,7 +119,7 @@ fn a_donor_is_killed_while_it_sends(place: &Place) {
     let stderr = running.ends(6);
     assert!(
         stderr.contains(&format!(
-            "{} is still told to keep write-sets: ",
+            "{} may still keep write-sets: ",
             place.name(donor)
         )),
         "{stderr}"
@@ -140,12 +140,12 @@ fn a_node_is_killed_by_what_is_to_stop_it(place: &Place) {
     let maintain = |more: &str| {
         let pid = node.pid().expect("a node").expect("it runs");
         let listed = fs::read_to_string(place.cluster.toml()).expect("a list");
-        let own = listed.lines().find(|line| {
+        let start_line = listed.lines().find(|line| {
             line.starts_with("control.start = ") && line.contains(&format!(" {name} "))
         });
         let control = format!(
             "{}\ncontrol.stop = \"kill -KILL {pid}; {}{more}\"",
-            own.expect("a command"),
+            start_line.expect("a command"),
             gone(&pid.to_string()),
         );
         let text = with_control(&listed, name, &control);

@@ -27,12 +27,12 @@ impl State {
     /// With the initialised data that all tests share.
     fn filled() -> Self {
         let state = Self::new();
-        let own = state.0.path().join("sandbox");
-        std::fs::create_dir(&own).expect("a folder can be made");
+        let folder = state.0.path().join("sandbox");
+        std::fs::create_dir(&folder).expect("a folder can be made");
         // Whoever starts the first server of a sandbox makes the folder.
         let shared = servers::cache();
         std::fs::create_dir_all(&shared).expect("a folder can be made");
-        symlink(shared, own.join("cache")).expect("a link can be made");
+        symlink(shared, folder.join("cache")).expect("a link can be made");
         state
     }
 

@@ -83,13 +83,13 @@ fn cluster(place: &Place, systemd: &Systemd, file: &Path, args: &[&str]) -> Run 
     );
     let (verb, rest) = args.split_first().expect("a command");
     // What follows `--` must stay last.
-    let own = rest.iter().take_while(|arg| **arg != "--").count();
+    let before_dashes = rest.iter().take_while(|arg| **arg != "--").count();
     inside
         .args(["cluster", verb])
-        .args(&rest[..own])
+        .args(&rest[..before_dashes])
         .args(["--no-defaults", "--cluster"])
         .arg(file)
-        .args(&rest[own..]);
+        .args(&rest[before_dashes..]);
     Run::of(&mut inside)
 }
 
@@ -136,7 +136,7 @@ impl Units<'_> {
         ))
     }
 
-    /// A property of a unit.
+    /// As `systemctl show` prints it.
     fn property(&self, unit: &str, name: &str) -> String {
         let property = format!("--property={name}");
         let output = self.systemd.systemctl(["show", &property, "--value", unit]);

@@ -37,8 +37,8 @@ fn a_key_is_not_taken_away_by_who_begins_at_the_same_moment() {
         }),
     };
     Repository::init_for(Arc::new(meanwhile), Some(Key::random()), &made).unwrap_err();
-    let own = Access::Identities(Identity::parse_file(AGE[0].0).unwrap());
-    Repository::open(storage(folder.path()), &own).unwrap();
+    let identity = Access::Identities(Identity::parse_file(AGE[0].0).unwrap());
+    Repository::open(storage(folder.path()), &identity).unwrap();
 }
 
 #[test]
@@ -67,14 +67,14 @@ fn recipients_open_a_repository_and_never_lose_it() {
     // The wrong identity hears who may.
     refused(open(by(&[1])).map(drop), AGE[0].1);
     refused(open(Access::Plain).map(drop), "no key was given");
-    let opened = open(by(&[1, 0])).unwrap();
-    assert_eq!(restored(&opened, "b").unwrap(), files());
+    let reopened = open(by(&[1, 0])).unwrap();
+    assert_eq!(restored(&reopened, "b").unwrap(), files());
 
     // The last one stays, and so does the one that is shown.
     refused(remove(by(&[0]), &one), "nothing was given that opens");
     refused(remove(by(&[1, 0]), &one), "no identity that was given");
-    opened.add_recipient(&two).unwrap();
-    opened.add_recipient(&two).unwrap();
+    reopened.add_recipient(&two).unwrap();
+    reopened.add_recipient(&two).unwrap();
     assert_eq!(there().len(), 2);
     refused(remove(by(&[1]), &two), "nothing was given that opens");
     remove(by(&[1, 0]), &one).unwrap();

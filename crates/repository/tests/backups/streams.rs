@@ -186,13 +186,13 @@ fn an_encrypted_stream_is_read_by_its_recipients_alone() {
     assert_eq!(restored(&other, "b").unwrap(), files());
 
     // Blocks are copied as they are, so the key has to be the same.
-    for (own, words) in [
+    for (key_there, words) in [
         (None, "is not encrypted, but what comes is"),
         (Some(Key::random()), "with another key"),
         (key, ""),
     ] {
         let there = tempfile::tempdir().unwrap();
-        Repository::init(storage(there.path()), own.clone()).unwrap();
+        Repository::init(storage(there.path()), key_there.clone()).unwrap();
         match imported(&out.bytes(), there.path()) {
             Ok(_) => assert_eq!(words, ""),
             Err(error) => {
@@ -204,7 +204,7 @@ fn an_encrypted_stream_is_read_by_its_recipients_alone() {
                 continue;
             }
         }
-        let other = Repository::open(storage(there.path()), &own.into()).unwrap();
+        let other = Repository::open(storage(there.path()), &key_there.into()).unwrap();
         assert_eq!(restored(&other, "b").unwrap(), files());
     }
 }

@@ -27,10 +27,10 @@ fn a_bucket_keeps_its_promises() {
     // A storage sees what is its own, and holds it where the URL says.
     let whole = open(&format!("s3://{BUCKET}"), &Server::options(server.port)).unwrap();
     write_whole(&*whole, "other", b"1", Existing::Keep).unwrap();
-    let own = bucket_at(server.port);
-    write_whole(&*own, "x", b"2", Existing::Keep).unwrap();
+    let storage = bucket_at(server.port);
+    write_whole(&*storage, "x", b"2", Existing::Keep).unwrap();
     assert_eq!(names(&whole, ""), ["base/of/x", "other"]);
-    assert_eq!(names(&own, ""), ["x"]);
+    assert_eq!(names(&storage, ""), ["x"]);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn old_unfinished_objects_are_swept() {
         began_long_ago: true,
         ..Kind::default()
     });
-    let own = bucket_at(server.port);
+    let swept = bucket_at(server.port);
     let other = open(
         &format!("s3://{BUCKET}/base"),
         &Server::options(server.port),
@@ -247,8 +247,8 @@ fn old_unfinished_objects_are_swept() {
         upload.write_all(&bytes(9 * MIB, 9)).unwrap();
         upload
     };
-    let uploads = [begin(&own, "a"), begin(&own, "b/c"), begin(&other, "d")];
-    assert_eq!(own.sweep().unwrap(), 2);
+    let uploads = [begin(&swept, "a"), begin(&swept, "b/c"), begin(&other, "d")];
+    assert_eq!(swept.sweep().unwrap(), 2);
     let left: Vec<String> = server
         .seen
         .begun
@@ -258,7 +258,7 @@ fn old_unfinished_objects_are_swept() {
         .cloned()
         .collect();
     assert_eq!(left, ["base/d"]);
-    assert_eq!(own.sweep().unwrap(), 0);
+    assert_eq!(swept.sweep().unwrap(), 0);
     // Whose upload was swept learns of it.
     let [first, mut second, last] = uploads;
     second.write_all(&bytes(40 * MIB, 9)).unwrap_err();

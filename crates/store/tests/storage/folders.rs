@@ -48,7 +48,7 @@ struct Unsteady {
     bytes: u64,
     /// Whether a connection ends as if all was there.
     clean: bool,
-    opened: AtomicU64,
+    connections: AtomicU64,
 }
 
 impl Storage for Unsteady {
@@ -65,7 +65,7 @@ impl Storage for Unsteady {
     }
 
     fn read(&self, name: &str, range: Range<u64>) -> Result<Box<dyn Read + Send>, StorageError> {
-        self.opened.fetch_add(1, Ordering::Relaxed);
+        self.connections.fetch_add(1, Ordering::Relaxed);
         let whole = self.inner.read(name, range)?;
         let some = whole.take(self.bytes);
         if self.clean {
@@ -109,7 +109,7 @@ fn a_read_goes_on_where_a_connection_ended() {
                 inner: LocalFolder::new(folder.path()),
                 bytes,
                 clean,
-                opened: AtomicU64::new(0),
+                connections: AtomicU64::new(0),
             })
         };
         let some = unsteady(999);
@@ -119,7 +119,7 @@ fn a_read_goes_on_where_a_connection_ended() {
         let mut whole = reader(&storage, "x", 0..10_000, QUICK);
         whole.read_to_end(&mut found).unwrap();
         assert!(found == content, "clean: {clean}");
-        assert_eq!(some.opened.load(Ordering::Relaxed), 11);
+        assert_eq!(some.connections.load(Ordering::Relaxed), 11);
         // Connections that bring nothing are not tried for ever, and are no end.
         let storage: Arc<dyn Storage> = unsteady(0);
         let mut whole = reader(&storage, "x", 0..10_000, QUICK);

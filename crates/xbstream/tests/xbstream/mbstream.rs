@@ -35,7 +35,7 @@ pub fn mbstream(arguments: &[&str], folder: &Path, input: &[u8]) -> (Vec<u8>, St
     })
 }
 
-/// Extracts with mbstream.
+/// What mbstream extracts, and what it wrote to standard error.
 pub fn extracted(stream: &[u8]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let (_, stderr) = mbstream(&["-x"], folder.path(), stream);

@@ -68,7 +68,6 @@ struct Outcome {
     seconds: f64,
 }
 
-/// One restored table.
 #[derive(Serialize)]
 struct Restored {
     table: String,

@@ -124,6 +124,9 @@ pub enum PhysicalError {
     /// A signal, or the failure of another worker, ended the run.
     #[error("{0}")]
     Cancelled(CancelReason),
+    /// The same, while a new server that works and replicates was catching up.
+    #[error("{0} before the new server had caught up with its donor")]
+    CatchingUp(CancelReason),
 }
 
 impl From<DesyncError> for PhysicalError {

@@ -152,6 +152,8 @@ pub struct RebuildOutcome {
     pub started: bool,
     /// Whether it replicates from the donor.
     pub replicates: bool,
+    /// Seconds until it had replicated what the donor had written meanwhile.
+    pub catch_up_seconds: f64,
     /// Seconds that the whole run took.
     pub seconds: f64,
     /// Settings of the donor that could not be put back.

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use refloat_host::Host;
 use refloat_run::machine::Machine;
-use refloat_run::{Cancel, Refusal};
+use refloat_run::progress::Phase;
+use refloat_run::{Cancel, Refusal, Run};
 use refloat_wire::Vendor;
 
 use crate::about::About;
@@ -13,7 +14,7 @@ use crate::clone::changes;
 use crate::error::PhysicalError;
 use crate::find::{find, version_of};
 use crate::folder::Building;
-use crate::option_file::{LIBRARIES_LIE, objection};
+use crate::option_file;
 use crate::producer::{FAILED, Input, Producer};
 use crate::tool::{Tool, ToolKind, Version, text};
 use crate::tool_bugs;
@@ -22,6 +23,8 @@ use crate::tool_bugs;
 const MEMORY_MIN: u64 = 96 << 20;
 /// More memory does not help with a redo log of usual size.
 const MEMORY_MAX: u64 = 16 << 30;
+/// The redo log as mariadb-backup names it, and as xtrabackup does.
+const REDO: [&str; 2] = ["ib_logfile0", "xtrabackup_logfile"];
 /// What the tools write into `xtrabackup_checkpoints` when they are done.
 const PREPARED: [&str; 2] = ["log-applied", "full-prepared"];
 
@@ -93,6 +96,20 @@ pub fn no_server_for(kind: ToolKind, its: Version) -> Option<Refusal> {
     })
 }
 
+/// Whether a file of a backup is the redo log that its tool has copied.
+pub fn is_redo(name: &Path) -> bool {
+    REDO.iter().any(|redo| name == Path::new(redo))
+}
+
+/// Enters the phase in which files are prepared.
+pub fn begin(building: &Building, run: &Run) {
+    let size = |name: &&str| fs::metadata(building.path().join(name)).ok();
+    if let Some(found) = REDO.iter().find_map(size) {
+        run.progress.set_redo(found.len());
+    }
+    run.progress.set_phase(Phase::Prepare);
+}
+
 /// Prepares the files in a folder.
 ///
 /// # Errors
@@ -134,7 +151,7 @@ fn prepare_so(
     let memory = memory.unwrap_or_else(memory_here);
     let folder = building.path();
     let word = |path: &Path| Host::word(&path.to_string_lossy());
-    let file = folder.join("backup-my.cnf");
+    let file = folder.join(option_file::NAME);
     // The machine's own option files belong to its server, which may be of another kind.
     let (flag, options) = if file.exists() {
         let options = its_own(&file)?;
@@ -143,7 +160,7 @@ fn prepare_so(
         ("--no-defaults".to_owned(), String::new())
     };
     let script = format!(
-        "PATH=$PATH:/usr/local/bin:/usr/bin; exec {} {flag} --prepare --target-dir={} --use-memory={memory}{more} 1>&2",
+        "umask 077; PATH=$PATH:/usr/local/bin:/usr/bin; exec {} {flag} --prepare --target-dir={} --use-memory={memory}{more} 1>&2",
         word(&tool.program),
         word(folder)
     );
@@ -175,9 +192,7 @@ fn prepare_so(
 
 /// Adds to the error of a tool where the keys of the files have to be, as its options name it.
 fn with_keys(error: PhysicalError, options: &str) -> PhysicalError {
-    let name = "file_key_management_filename=";
-    let keys = options.lines().find_map(|line| line.strip_prefix(name));
-    match (error, keys) {
+    match (error, option_file::keys(options)) {
         // A tool that was stopped, because the disk was full, lacks no keys.
         (PhysicalError::Tool { tool, what, reason }, Some(keys)) if what.starts_with(FAILED) => {
             PhysicalError::Tool {
@@ -193,22 +208,15 @@ fn with_keys(error: PhysicalError, options: &str) -> PhysicalError {
 }
 
 /// The text of an option file. Refuses one with anything that the tool which made the backup would
-/// not write.
+/// not write, or that names what is not here.
 fn its_own(path: &Path) -> Result<String, PhysicalError> {
     let text = fs::read(path).map_err(PhysicalError::file(path, "reading it"))?;
     let text = String::from_utf8_lossy(&text).into_owned();
-    match objection(&text) {
-        None => Ok(text),
-        Some(line) if line.starts_with(LIBRARIES_LIE) => Err(PhysicalError::refused(
-            Refusal::new(format!(
-                "the backup's {line} names a folder that is not here, or that others can write to, and libraries would be loaded from it"
-            ))
-            .hint("Its server had tablespaces that a plugin encrypts or compresses: install the plugins of the same server there, owned by root."),
-        )),
-        Some(line) => Err(PhysicalError::refused(
-            Refusal::new(format!("{} says {line:?}, which no tool writes", path.display()))
-                .hint("Somebody has changed the backup: check who can write to the repository, and restore another one."),
-        )),
+    let against = option_file::objections(&text);
+    if against.is_empty() {
+        Ok(text)
+    } else {
+        Err(PhysicalError::Refused(against))
     }
 }
 

@@ -170,7 +170,7 @@ impl Candidate {
             &sink,
             &run.cancel,
         )?;
-        run.progress.set_phase(Phase::Prepare);
+        prepare::begin(&building, run);
         crate::outside_files::remove_links(&data)?;
         prepare::prepare(&self.tool, &building, options.memory, &run.cancel)?;
         let tmp = folder.path().join("tmp");

@@ -23,8 +23,8 @@ use crate::incoming::Incoming;
 use crate::outcome::RebuildOutcome;
 use crate::outside_files;
 use crate::partial_copy::{self, begin_again};
-use crate::prepare::prepare;
-use crate::replica::{self, ReplicaAccount, replicate};
+use crate::prepare;
+use crate::replica::{self, ReplicaAccount};
 use crate::serve::SendRequest;
 use crate::server::{Server, Volume, volume};
 use crate::swap::Place;
@@ -102,6 +102,8 @@ struct Ready {
     volume: Option<Volume>,
     /// The warning about what the new server will find outside its data directory.
     warning: Option<String>,
+    /// Bytes of redo log that the donor has not checkpointed, where it tells them.
+    redo: Option<u64>,
 }
 
 /// Plans a rebuild. Changes nothing.
@@ -142,7 +144,7 @@ fn attempt(
     outcome: &mut RebuildOutcome,
 ) -> Result<(), PhysicalError> {
     run.progress.set_phase(Phase::Preflight);
-    let ready = look(options)?;
+    let mut ready = look(options)?;
     if ready.is_filled()? {
         run.events
             .note("an earlier rebuild had put its files in place".to_owned());
@@ -164,6 +166,7 @@ fn attempt(
     let label = ready.label();
     if Building::is_prepared(&plan.building, REBUILD, &label)? {
         let building = Building::begin(&plan.building, REBUILD, &label, false)?;
+        ready.place.guard(&building)?;
         run.events
             .note("an earlier rebuild had prepared its files".to_owned());
         outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
@@ -175,8 +178,12 @@ fn attempt(
     } else {
         begin_again(&plan.building, (REBUILD, &label), false)?
     };
+    ready.place.guard(&building)?;
     if let Some(volume) = &ready.volume {
         partial_copy::make_room(&building, volume.room, &run.events)?;
+    }
+    if let Some(bytes) = ready.redo {
+        run.progress.set_redo(bytes);
     }
     run.progress.set_phase(Phase::Data);
     let begun = Instant::now();
@@ -191,11 +198,11 @@ fn attempt(
     outcome.settings_left = left;
     let about = about?;
     outcome.copy_seconds = begun.elapsed().as_secs_f64();
-    run.progress.set_phase(Phase::Prepare);
+    prepare::begin(&building, run);
     let begun = Instant::now();
     building.reach(Step::Preparing)?;
     outside_files::remove_links(building.path())?;
-    prepare(&ready.tool, &building, options.target.memory, &run.cancel)?;
+    prepare::prepare(&ready.tool, &building, options.target.memory, &run.cancel)?;
     if let Some(position) = &about.galera {
         write_place(building.path(), position)?;
     }
@@ -219,8 +226,14 @@ fn begin(
     start(&options.target, place, run, &mut outcome.started)?;
     if let (Some(account), Some(check)) = (&options.replica, &options.target.check) {
         let donor = &options.donor.source;
-        replicate((account, donor, server), check, place.path(), run)?;
+        let mut conn = Connection::connect(check)
+            .map_err(PhysicalError::server("connecting to the new server"))?;
+        replica::replicate((account, donor, server), &mut conn, place.path(), run)?;
         outcome.replicates = true;
+        let begun = Instant::now();
+        replica::catch_up(donor, &mut conn, run)?;
+        outcome.catch_up_seconds = begun.elapsed().as_secs_f64();
+        run.progress.set_phase(Phase::Done);
     }
     dispose(&options.target, &mut outcome.aside, run);
     Ok(())
@@ -230,6 +243,10 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     let mut conn = Connection::connect(&options.donor.source)
         .map_err(PhysicalError::server("connecting to the donor"))?;
     let server = Server::look(&mut conn)?;
+    let redo = conn
+        .query("SHOW GLOBAL STATUS LIKE 'Innodb_checkpoint_age'")
+        .map_err(PhysicalError::server("asking for the size of its redo log"))?
+        .u64(0, 1);
     let kind = ToolKind::of(server.info.vendor);
     let place = Place::look(&options.target.datadir)?;
     let label = Ready::label_of(&server);
@@ -244,6 +261,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     if options.replica.is_some() {
         let is_checked = options.target.check.is_some();
         against.extend(replica::objections((&options.donor, &server), is_checked));
+        against.extend(replica::no_look_at_logs(&mut conn));
     }
     against.extend(options.donor.no_desync(&server));
     let outside = &server.tables_outside;
@@ -280,6 +298,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
             place,
             volume,
             warning,
+            redo,
         }),
         _ => Err(PhysicalError::Refused(against)),
     }
@@ -324,6 +343,8 @@ fn look_at_sender(
         cloned: Some(donor),
         place,
         warning,
+        // The server itself applies it.
+        redo: None,
     })
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use refloat_run::progress::Phase;
 use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection, Error, Secret, Target, Vendor};
 
@@ -64,15 +65,28 @@ pub fn objections((donor, server): (&DonorOptions, &Server), is_checked: bool) -
     against
 }
 
+/// Why nobody could tell whether a new replica has caught up with this donor.
+pub fn no_look_at_logs(donor: &mut Connection) -> Option<Refusal> {
+    let error = Logs::of(donor).err().filter(Error::is_access_denied)?;
+    let privilege = match donor.server().vendor {
+        Vendor::MariaDb => "BINLOG MONITOR",
+        Vendor::MySql => "REPLICATION CLIENT",
+    };
+    let reason = format!("the account may not see how far the donor's binary log goes: {error}");
+    Some(Refusal::new(reason).hint(format!(
+        "GRANT {privilege} ON *.* to the account of --from."
+    )))
+}
+
 /// Whether transactions of a `MySQL` server have GTIDs.
 fn has_gtids(server: &Server) -> bool {
     server.variable("gtid_mode") == Some("ON")
 }
 
-/// Sets replication up on the server at `check`, and waits until it runs.
+/// Sets replication up on the server at `conn`, and waits until it runs.
 pub fn replicate(
     (account, donor, server): (&ReplicaAccount, &ConnectOptions, &Server),
-    check: &ConnectOptions,
+    conn: &mut Connection,
     datadir: &Path,
     run: &Run,
 ) -> Result<(), PhysicalError> {
@@ -80,24 +94,21 @@ pub fn replicate(
         return Ok(());
     };
     let failed = PhysicalError::server("setting replication up on the new server");
-    let mut conn = Connection::connect(check)
-        .map_err(PhysicalError::server("connecting to the new server"))?;
     let position = match server.info.vendor {
         Vendor::MariaDb => position(datadir)?,
-        Vendor::MySql => cloned_position(&mut conn, has_gtids(server))?,
+        Vendor::MySql => cloned_position(conn, has_gtids(server))?,
     };
     let set = match server.info.vendor {
-        Vendor::MariaDb => set_up(&mut conn, account, (&host, port), &position),
+        Vendor::MariaDb => set_up(conn, account, (&host, port), &position),
         Vendor::MySql => {
             let is_tls = server.info.is_tls;
-            set_up_mysql(&mut conn, account, (&host, port, is_tls), &position)
+            set_up_mysql(conn, account, (&host, port, is_tls), &position)
         }
     };
     set.map_err(failed)?;
     let begun = Instant::now();
     loop {
-        let asked = PhysicalError::server("asking the new server how it replicates");
-        let state = State::of(&mut conn).map_err(asked)?;
+        let state = State::look(conn)?;
         if state.is_running() {
             run.events.note(format!(
                 "the new server replicates from {host}:{port}, from {} on",
@@ -120,6 +131,72 @@ pub fn replicate(
         }
         run.cancel.sleep(POLL);
     }
+}
+
+/// Waits until the new server has replicated what its donor has written up to now.
+///
+/// # Errors
+/// It stops replicating, or one of the two does not answer.
+pub fn catch_up(
+    donor: &ConnectOptions,
+    conn: &mut Connection,
+    run: &Run,
+) -> Result<(), PhysicalError> {
+    run.progress.set_phase(Phase::CatchUp);
+    let logs = Connection::connect(donor)
+        .and_then(|mut donor| Logs::of(&mut donor))
+        .map_err(PhysicalError::server("asking the donor for its logs"))?;
+    let mut whole = None;
+    loop {
+        let state = State::look(conn)?;
+        if !state.error.is_empty() {
+            return Err(PhysicalError::Start {
+                what: "no longer replicates",
+                reason: state.error,
+            });
+        }
+        if let Some(left) = logs.after(&state.file, state.position) {
+            let whole = *whole.get_or_insert(left);
+            run.progress.set_behind(whole, whole.saturating_sub(left));
+            if left == 0 {
+                return Ok(());
+            }
+        }
+        if let Some(reason) = run.cancel.reason() {
+            return Err(PhysicalError::CatchingUp(reason));
+        }
+        run.cancel.sleep(POLL);
+    }
+}
+
+/// The binary logs of a server at a moment: their names and sizes in bytes, the oldest first.
+struct Logs(Vec<(String, u64)>);
+
+impl Logs {
+    fn of(conn: &mut Connection) -> Result<Self, Error> {
+        let rows = conn.query("SHOW BINARY LOGS")?;
+        let of = |row| Some((rows.str(row, 0)?.to_owned(), rows.u64(row, 1)?));
+        Ok(Self((0..rows.len()).filter_map(of).collect()))
+    }
+
+    /// Bytes between a position and the end of the logs. `None`: none of them has that name, as
+    /// before the first event has arrived.
+    fn after(&self, file: &str, position: u64) -> Option<u64> {
+        let at = self.0.iter().position(|(name, _)| name == file);
+        let newer = || {
+            // A log that was begun since.
+            let (last, _) = self.0.last()?;
+            (!file.is_empty() && number(file)? > number(last)?).then_some(0)
+        };
+        let Some(at) = at else { return newer() };
+        let bytes: u64 = self.0[at..].iter().map(|(_, size)| size).sum();
+        Some(bytes.saturating_sub(position))
+    }
+}
+
+/// The number of a binary log.
+fn number(file: &str) -> Option<u64> {
+    file.rsplit('.').next()?.parse().ok()
 }
 
 /// The donor's position in its binary log, as the tool left it beside the files.
@@ -240,15 +317,23 @@ struct State {
     io: String,
     sql: String,
     error: String,
+    /// Up to where in the donor's log it has replicated.
+    file: String,
+    position: u64,
 }
 
 impl State {
+    fn look(conn: &mut Connection) -> Result<Self, PhysicalError> {
+        let asked = PhysicalError::server("asking the new server how it replicates");
+        Self::of(conn).map_err(asked)
+    }
+
     fn of(conn: &mut Connection) -> Result<Self, Error> {
         let is_mysql = conn.server().vendor == Vendor::MySql;
-        let (show, thread) = if is_mysql {
-            ("SHOW REPLICA STATUS", "Replica")
+        let (show, thread, source) = if is_mysql {
+            ("SHOW REPLICA STATUS", "Replica", "Source")
         } else {
-            ("SHOW SLAVE STATUS", "Slave")
+            ("SHOW SLAVE STATUS", "Slave", "Master")
         };
         let rows = conn.query(show)?;
         let of = |name: &str| {
@@ -264,6 +349,10 @@ impl State {
                 .into_iter()
                 .find(|text| !text.is_empty())
                 .unwrap_or_default(),
+            file: of(&format!("Relay_{source}_Log_File")),
+            position: of(&format!("Exec_{source}_Log_Pos"))
+                .parse()
+                .unwrap_or_default(),
         })
     }
 
@@ -277,5 +366,23 @@ impl State {
         } else {
             self.error.clone()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_a_replica_is_behind() {
+        let log = |name: &str, size| (name.to_owned(), size);
+        let logs = Logs(vec![log("b.000009", 500), log("b.000010", 300)]);
+        assert_eq!(logs.after("b.000009", 100), Some(700));
+        assert_eq!(logs.after("b.000010", 300), Some(0));
+        // Written to, or rotated, since the donor was asked.
+        assert_eq!(logs.after("b.000010", 400), Some(0));
+        assert_eq!(logs.after("b.000011", 4), Some(0));
+        assert_eq!(logs.after("", 0), None);
+        assert_eq!(logs.after("b.000008", 4), None);
     }
 }

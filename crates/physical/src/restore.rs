@@ -1,6 +1,6 @@
 //! Restores a backup: fetches its files beside the data directory, prepares them, swaps them in.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -16,6 +16,7 @@ use crate::binlog::{PointInTime, Replayed};
 use crate::error::PhysicalError;
 use crate::find::version_in;
 use crate::folder::{Building, Step};
+use crate::option_file;
 use crate::outcome::RestoreOutcome;
 use crate::outside_files;
 use crate::prepare;
@@ -139,7 +140,7 @@ fn attempt(
     if complete(options, repository, run, outcome)? {
         return Ok(());
     }
-    let ready = look(options, repository, &run.cancel)?;
+    let mut ready = look(options, repository, &run.cancel)?;
     let plan = ready.plan(repository, run.dir.id().as_str());
     for warning in &plan.warnings {
         run.events.warn(warning.clone());
@@ -161,6 +162,7 @@ fn attempt(
         &options.named(&plan.label),
         options.restart,
     )?;
+    ready.place.guard(&building)?;
     // The logs may have grown since, so that their end is now elsewhere.
     let end = plan.replay.as_ref().map(|replay| replay.end.as_str());
     if !building.is_ready(end) {
@@ -168,7 +170,7 @@ fn attempt(
         let begun = Instant::now();
         outcome.fetched = ready.fetch(options, repository, run, &mut building)?;
         outcome.fetch_seconds = begun.elapsed().as_secs_f64();
-        run.progress.set_phase(Phase::Prepare);
+        prepare::begin(&building, run);
         let begun = Instant::now();
         building.reach(Step::Preparing)?;
         outside_files::remove_links(building.path())?;
@@ -243,6 +245,13 @@ fn look(
     }
     let tool = prepare::tool_for(&about, options.target.tool.as_deref());
     let tool = PhysicalError::gather(tool, &mut against)?;
+    // Before everything else is fetched: what it names may not be here.
+    let of_tool = option_file::read(repository, &manifest, &files, cancel)?;
+    against.extend(
+        of_tool
+            .iter()
+            .flat_map(|text| option_file::objections(text)),
+    );
     if let Some(its) = version_in(&about.server.version) {
         against.extend(options.target.no_server_for(about.tool_kind(), its));
     }
@@ -314,6 +323,12 @@ impl Ready {
         let bytes = left.iter().map(FileEntry::covered).sum();
         let passed = Arc::new(AtomicU64::new(0));
         run.progress.set_source(Some(bytes), Arc::clone(&passed));
+        let redo = entries
+            .iter()
+            .find(|file| prepare::is_redo(Path::new(&file.path)));
+        if let Some(redo) = redo {
+            run.progress.set_redo(redo.size);
+        }
         let wanted: Vec<&FileEntry> = left.iter().collect();
         let sink = building.sink(&left, &passed);
         let fetched = fetch(

@@ -191,10 +191,18 @@ fn run_and_ask(
     let Some(check) = check else { return Ok(()) };
     let (begun, mut reported) = (Instant::now(), false);
     let mut seen = Instant::now();
+    // Write-sets that a node has to apply, at first.
+    let mut whole = None;
     loop {
         let last = match look_at(check, folder) {
             Ok(Seen::Ready) => return Ok(()),
-            Ok(Seen::Joining) => "it is not in sync yet".to_owned(),
+            Ok(Seen::Joining(left)) => {
+                let whole = *whole.get_or_insert(left);
+                run.progress.set_phase(Phase::CatchUp);
+                let done = whole.saturating_sub(left);
+                run.progress.set_behind(whole.max(left), done);
+                format!("it is not in sync yet, and has {left} write-sets to apply")
+            }
             // An older server may be ending only now, or the address may belong to another one.
             Ok(Seen::Another(place)) => {
                 let words = format!("the server that answers at --check runs in {place}");
@@ -236,8 +244,8 @@ fn run_and_ask(
 enum Seen {
     /// It works, and is in step if it is a node.
     Ready,
-    /// It is not in step.
-    Joining,
+    /// It is not in step, and has so many write-sets to apply.
+    Joining(u64),
     /// It is another server, which works in this place.
     Another(String),
 }
@@ -252,11 +260,22 @@ fn look_at(check: &ConnectOptions, folder: &Path) -> Result<Seen, refloat_wire::
             identity.datadir, identity.hostname
         )));
     }
-    let state = conn.query("SHOW GLOBAL STATUS LIKE 'wsrep_local_state_comment'")?;
-    let state = state.str(0, 1).unwrap_or_default();
+    let rows = conn.query("SHOW GLOBAL STATUS LIKE 'wsrep_local_%'")?;
+    let of = |name: &str| {
+        let row = (0..rows.len()).find(|row| rows.str(*row, 0) == Some(name));
+        row.and_then(|row| rows.str(row, 1)).unwrap_or_default()
+    };
+    let (state, queue) = (
+        of("wsrep_local_state_comment"),
+        of("wsrep_local_recv_queue"),
+    );
     let is_ready =
         state.is_empty() || state == "Synced" || state == "Disconnected" && !is_node(&mut conn)?;
-    Ok(if is_ready { Seen::Ready } else { Seen::Joining })
+    Ok(if is_ready {
+        Seen::Ready
+    } else {
+        Seen::Joining(queue.parse().unwrap_or_default())
+    })
 }
 
 fn is_node(conn: &mut Connection) -> Result<bool, refloat_wire::Error> {

@@ -38,6 +38,11 @@ struct Counters {
     history_length: AtomicU64,
     /// `u64::MAX` while unknown.
     flow_control: AtomicU64,
+    /// `u64::MAX` while unknown.
+    redo_bytes: AtomicU64,
+    /// `u64::MAX` while unknown.
+    behind_total: AtomicU64,
+    behind_done: AtomicU64,
 }
 
 struct TableCounters {
@@ -63,6 +68,8 @@ struct Lists {
     data_started: Option<Instant>,
     data_ended: Option<Instant>,
     builds_started: Option<Instant>,
+    prepare_started: Option<Instant>,
+    catch_up_started: Option<Instant>,
     rates: Rates,
 }
 
@@ -98,6 +105,8 @@ impl Progress {
             &counters.tables_total,
             &counters.history_length,
             &counters.flow_control,
+            &counters.redo_bytes,
+            &counters.behind_total,
         ] {
             unknown.store(u64::MAX, Ordering::Relaxed);
         }
@@ -139,6 +148,20 @@ impl Progress {
         }
     }
 
+    /// Sets how many bytes of redo log will be applied to the files that are copied.
+    pub fn set_redo(&self, bytes: u64) {
+        let c = &self.0.counters;
+        c.redo_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets how many bytes of the source's log a new replica has to apply until it has caught up,
+    /// and how many of them it has applied.
+    pub fn set_behind(&self, total: u64, done: u64) {
+        let c = &self.0.counters;
+        c.behind_total.store(total, Ordering::Relaxed);
+        c.behind_done.store(done, Ordering::Relaxed);
+    }
+
     /// Enters a phase.
     pub fn set_phase(&self, phase: Phase) {
         let now = Instant::now();
@@ -147,6 +170,11 @@ impl Progress {
             lists.data_started.get_or_insert(now);
         } else if phase > Phase::Data && lists.data_started.is_some() {
             lists.data_ended.get_or_insert(now);
+        }
+        if phase == Phase::Prepare {
+            lists.prepare_started.get_or_insert(now);
+        } else if phase == Phase::CatchUp {
+            lists.catch_up_started.get_or_insert(now);
         }
         self.0.counters.phase.store(phase as u8, Ordering::Relaxed);
     }
@@ -283,6 +311,10 @@ impl Progress {
                 })
                 .collect(),
             builds_wall_seconds: span(lists.builds_started, None).as_secs_f64(),
+            redo_bytes: known(&c.redo_bytes),
+            prepare_seconds: span(lists.prepare_started, None).as_secs_f64(),
+            behind: known(&c.behind_total).map(|total| (total, get(&c.behind_done))),
+            catch_up_seconds: span(lists.catch_up_started, None).as_secs_f64(),
         };
         drop(lists);
         let elapsed = now.saturating_duration_since(self.0.started).as_secs_f64();

@@ -17,7 +17,7 @@ use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::{Building, Step, confined, try_locked};
 use crate::partial_copy::{self, begin_again};
-use crate::prepare::prepare_node;
+use crate::prepare;
 use crate::swap::Place;
 use crate::tool::{Tool, Version, text};
 use crate::tool_bugs;
@@ -231,9 +231,9 @@ impl<'j> Joiner<'j> {
             "all files are here, up to {}:{}",
             position.uuid, position.seqno
         ));
-        run.progress.set_phase(Phase::Prepare);
+        prepare::begin(&building, run);
         building.reach(Step::Preparing)?;
-        prepare_node(&self.tool, &building, self.options.memory, &run.cancel)?;
+        prepare::prepare_node(&self.tool, &building, self.options.memory, &run.cancel)?;
         let sent = about.binlog.as_ref();
         let sent = sent.map(|log| confined(&log.file).map(|_| log.file.as_str()));
         let sent = sent.transpose()?;

@@ -94,6 +94,7 @@ fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
 fn step(phase: Phase) -> &'static str {
     match phase {
         Phase::Prepare => "applies the redo log",
+        Phase::CatchUp => "catches up",
         phase if phase > Phase::Data => "ends",
         _ => "copies",
     }

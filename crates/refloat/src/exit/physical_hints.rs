@@ -15,6 +15,10 @@ pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
             Exit::Interrupted,
             vec!["Run the same command again: it keeps what was fetched, or starts over.".to_owned()],
         )),
+        PhysicalError::CatchingUp(_) => Some((
+            Exit::Interrupted,
+            vec!["The new server works, and goes on replicating: its status says how far it is behind. The old data are kept.".to_owned()],
+        )),
         PhysicalError::Repository(error) => Some(of_repository(error)),
         PhysicalError::DamagedPages(_) => Some((
             Exit::Failed,

@@ -331,9 +331,9 @@ fn replicates(kind: ServerKind, place: &str) {
     );
     sql("CREATE USER repl@'%' IDENTIFIED BY 'it''s'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'");
     let mut other = servers::start(&with("2"));
-    let own = "SET PERSIST max_connections = 99";
+    let set_connections = "SET PERSIST max_connections = 99";
     if is_mysql {
-        other.query(own).unwrap();
+        other.query(set_connections).unwrap();
     }
     let uuid = |server: &refloat_sandbox::Instance| {
         server.query("SELECT @@server_uuid").unwrap_or_default()
@@ -383,6 +383,7 @@ fn replicates(kind: ServerKind, place: &str) {
         if works {
             let done = run.says(place).exits(0).stdout;
             assert!(done.contains("the server replicates"), "{done}");
+            assert!(done.contains(", catch up "), "{done}");
             arrives(&other);
             break;
         }
@@ -400,8 +401,11 @@ fn replicates(kind: ServerKind, place: &str) {
         other.stop().unwrap();
     }
     if is_mysql {
-        let own = fs::read_to_string(other.datadir().join("mysqld-auto.cnf")).unwrap();
-        assert!(own.contains("\"99\""), "what was set there stays: {own}");
+        let persisted = fs::read_to_string(other.datadir().join("mysqld-auto.cnf")).unwrap();
+        assert!(
+            persisted.contains("\"99\""),
+            "what was set there stays: {persisted}"
+        );
         let new = uuid(&other);
         assert!(new != old && new != uuid(&donor), "{new}");
     }
@@ -549,11 +553,11 @@ fn nobody_has_to_be_root() {
     let place = tempfile::tempdir().unwrap();
     let program = place.path().join("refloat");
     fs::copy(env!("CARGO_BIN_EXE_refloat"), &program).unwrap();
-    let own = Command::new("chown")
+    let chown = Command::new("chown")
         .args([user, "--recursive"])
         .arg(place.path())
         .status();
-    assert!(own.unwrap().success());
+    assert!(chown.unwrap().success());
     let at = |name: &str| path(&place.path().join(name));
     let run = |args: &[&str]| {
         let mut command = Command::new("setpriv");

@@ -318,10 +318,16 @@ pub fn rebuild(outcome: &RebuildOutcome) -> String {
         page.line(
             "time",
             &format!(
-                "{}: copy {}, prepare {}",
+                "{}: copy {}, prepare {}{}",
                 human::seconds(duration(outcome.seconds)),
                 human::seconds(duration(outcome.copy_seconds)),
-                human::seconds(duration(outcome.prepare_seconds))
+                human::seconds(duration(outcome.prepare_seconds)),
+                if outcome.replicates {
+                    let catch_up = duration(outcome.catch_up_seconds);
+                    format!(", catch up {}", human::seconds(catch_up))
+                } else {
+                    String::new()
+                }
             ),
         );
         waited(&mut page, outcome.blocked_seconds);

@@ -5,6 +5,8 @@
 //! Builds of indexes and foreign keys are estimated from the bytes of table text they read: rest ÷
 //! rate, where the rate is what the builds of this run have reached so far or, before the first has
 //! finished, a ratio to the rate of the data phase.
+//! A redo log is estimated from its size, and catching up from how much of the source's log has
+//! been replicated per second.
 
 use super::Phase;
 
@@ -14,6 +16,11 @@ use super::Phase;
 const DEFAULT_BUILD_RATIO: f64 = 2.0;
 /// Weight of that guess against measurements: as if it were this part of all builds.
 const GUESS_WEIGHT: f64 = 0.05;
+/// Bytes of redo log that are applied per second, and the seconds that it takes to begin and end.
+/// (mariadb-backup 10.11 with 1 GiB of memory, files in memory: 116 MB of inserts took 1.8 seconds
+/// of a processor, 150 MB of updates of random rows 2.9.)
+const REDO_RATE: f64 = 50e6;
+const REDO_LEAST: f64 = 1.0;
 /// Seconds of data phase before an estimate is worth giving.
 const MIN_DATA_SECONDS: f64 = 1.0;
 
@@ -42,18 +49,28 @@ pub struct EtaInput {
     pub running_builds: Vec<(u64, f64)>,
     /// Seconds since the first build started.
     pub builds_wall_seconds: f64,
+    /// Bytes of redo log that will be applied to the files, if known.
+    pub redo_bytes: Option<u64>,
+    /// Duration of the prepare phase so far.
+    pub prepare_seconds: f64,
+    /// Catching up: bytes of the source's log to replicate, and how many of them are.
+    pub behind: Option<(u64, u64)>,
+    /// Duration of the catch-up phase so far.
+    pub catch_up_seconds: f64,
 }
 
 /// Estimated seconds left over all phases; `None` if no estimate is possible (the size is unknown,
 /// or it is too early).
 pub fn estimate(input: &EtaInput) -> Option<f64> {
     match input.phase {
-        // How long the redo log takes cannot be estimated.
-        Phase::Preflight | Phase::Settings | Phase::Prepare => None,
+        Phase::Preflight | Phase::Settings => None,
         Phase::Data => {
             let data = data_left(input)?;
-            Some(data + builds_left(input).unwrap_or(0.0))
+            let redo = redo_left(input).unwrap_or(0.0);
+            Some(data + redo + builds_left(input).unwrap_or(0.0))
         }
+        Phase::Prepare => redo_left(input),
+        Phase::CatchUp => catch_up_left(input),
         Phase::Indexes | Phase::ForeignKeys => builds_left(input),
         Phase::Programs | Phase::Proof | Phase::Revert => Some(builds_left(input).unwrap_or(0.0)),
         Phase::Done => Some(0.0),
@@ -72,6 +89,22 @@ fn data_left(input: &EtaInput) -> Option<f64> {
         whole
     };
     Some(left / rate)
+}
+
+fn redo_left(input: &EtaInput) -> Option<f64> {
+    let whole = REDO_LEAST + input.redo_bytes? as f64 / REDO_RATE;
+    // One that takes longer than expected gets another tenth of its time so far.
+    let so_far = input.prepare_seconds;
+    Some((whole - so_far).max(so_far * 0.1))
+}
+
+fn catch_up_left(input: &EtaInput) -> Option<f64> {
+    let (total, done) = input.behind?;
+    let left = total.saturating_sub(done) as f64;
+    if left > 0.0 && (done == 0 || input.catch_up_seconds < MIN_DATA_SECONDS) {
+        return None;
+    }
+    Some(left / done.max(1) as f64 * input.catch_up_seconds)
 }
 
 fn builds_left(input: &EtaInput) -> Option<f64> {
@@ -146,6 +179,10 @@ mod tests {
             build_seconds: 0.0,
             running_builds: vec![],
             builds_wall_seconds: 0.0,
+            redo_bytes: None,
+            prepare_seconds: 0.0,
+            behind: None,
+            catch_up_seconds: 0.0,
         }
     }
 
@@ -259,6 +296,45 @@ mod tests {
             }),
             Some(0.0)
         );
+    }
+
+    #[test]
+    fn a_redo_log_by_its_size() {
+        let with_redo = EtaInput {
+            redo_bytes: Some(500_000_000),
+            ..data()
+        };
+        near(estimate(&with_redo), 30.0 + 11.0);
+        let prepares = EtaInput {
+            phase: Phase::Prepare,
+            prepare_seconds: 4.0,
+            ..with_redo
+        };
+        near(estimate(&prepares), 7.0);
+        let late = EtaInput {
+            prepare_seconds: 20.0,
+            ..prepares.clone()
+        };
+        near(estimate(&late), 2.0);
+        let unknown = EtaInput {
+            redo_bytes: None,
+            ..prepares
+        };
+        assert_eq!(estimate(&unknown), None);
+    }
+
+    #[test]
+    fn catching_up_by_the_log_of_the_source() {
+        let behind = |behind| EtaInput {
+            phase: Phase::CatchUp,
+            behind,
+            catch_up_seconds: 10.0,
+            ..data()
+        };
+        near(estimate(&behind(Some((1000, 250)))), 30.0);
+        near(estimate(&behind(Some((0, 0)))), 0.0);
+        assert_eq!(estimate(&behind(Some((1000, 0)))), None);
+        assert_eq!(estimate(&behind(None)), None);
     }
 
     #[test]

@@ -17,26 +17,29 @@ pub enum Phase {
     Data = 2,
     /// Applying the redo log to copied files.
     Prepare = 3,
+    /// Replicating what was written while files were copied.
+    CatchUp = 4,
     /// Building secondary indexes.
-    Indexes = 4,
+    Indexes = 5,
     /// Adding foreign keys.
-    ForeignKeys = 5,
+    ForeignKeys = 6,
     /// Creating views, routines, triggers and events.
-    Programs = 6,
+    Programs = 7,
     /// Counting and comparing rows; reading a backup back.
-    Proof = 7,
+    Proof = 8,
     /// Putting settings back.
-    Revert = 8,
+    Revert = 9,
     /// Nothing left to do.
-    Done = 9,
+    Done = 10,
 }
 
 impl Phase {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Preflight,
         Self::Settings,
         Self::Data,
         Self::Prepare,
+        Self::CatchUp,
         Self::Indexes,
         Self::ForeignKeys,
         Self::Programs,
@@ -53,6 +56,7 @@ impl fmt::Display for Phase {
             Self::Settings => "settings",
             Self::Data => "data",
             Self::Prepare => "prepare",
+            Self::CatchUp => "catch-up",
             Self::Indexes => "indexes",
             Self::ForeignKeys => "foreign keys",
             Self::Programs => "views, routines, triggers",

@@ -12,7 +12,7 @@ use refloat_run::progress::Phase;
 use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection, Vendor};
 
-use crate::about::About;
+use crate::about::{About, InfoFiles};
 use crate::clone::{self, Copying};
 use crate::error::PhysicalError;
 use crate::find::find;
@@ -216,7 +216,14 @@ impl Donor {
             Ok(()) => producer.finish(&run.cancel)?,
             Err(error) => return Err(producer.give_up(error, stream, &run.cancel)),
         }
-        let (mut files, info) = files.finish()?;
+        self.copied(files.finish()?)
+    }
+
+    /// What a stream has brought that ended by itself, and whose tool succeeded.
+    fn copied<F>(
+        &self,
+        (mut files, info): (Files<F>, InfoFiles),
+    ) -> Result<Copied<F>, PhysicalError> {
         // The tool takes every folder for a database, including those that refloat keeps there.
         files.retain(|(_, path, _)| !path.starts_with(INSIDE));
         let about = About::of(&info, self.server.facts.clone(), self.tool.clone());
@@ -274,5 +281,137 @@ impl Donor {
         }
         let files = number("innodb_log_files_in_group").unwrap_or(1);
         number("innodb_log_file_size").map(|size| size * files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::io::Read as _;
+    use std::path::Path;
+
+    use refloat_repository::BLOCK;
+    use refloat_run::Cancel;
+    use refloat_sandbox::{Ephemeral, ServerKind};
+    use refloat_testkit::servers;
+
+    use super::*;
+
+    /// Takes blocks and keeps none.
+    struct Nowhere;
+
+    impl Blocks for Nowhere {
+        type File = ();
+
+        fn begin(&self, _: &Path) {}
+
+        fn buffer(&self) -> Vec<u8> {
+            Vec::with_capacity(BLOCK)
+        }
+
+        fn put(&self, (): (), _: u64, _: Vec<u8>) -> Result<(), PhysicalError> {
+            Ok(())
+        }
+    }
+
+    fn look(server: &Ephemeral, folder: &Path) -> Donor {
+        let options = DonorOptions {
+            source: servers::target(server),
+            host: None,
+            tool: Some(servers::program(server, "mariadb-backup", folder)),
+            clones: false,
+            parallel: 1,
+            max_rate: None,
+            gentle: false,
+            desync: false,
+        };
+        let (donor, against) = Donor::look(&options).unwrap();
+        assert!(against.is_empty(), "{against:?}");
+        donor
+    }
+
+    /// All that the tool sends of a server.
+    fn stream_of(donor: &Donor) -> Vec<u8> {
+        let (cancel, mut stream) = (Cancel::new(), Vec::new());
+        let source = (&donor.server, &donor.options.source);
+        let (producer, mut output) =
+            Producer::back_up(&donor.host, &donor.tool, source, 1, &cancel).unwrap();
+        output.read_to_end(&mut stream).unwrap();
+        producer.finish(&cancel).unwrap();
+        stream
+    }
+
+    /// What a backup takes for the files of a server.
+    fn take(donor: &Donor, stream: &[u8], folder: &Path) -> Result<Copied<()>, PhysicalError> {
+        let mut files = Demultiplexer::new(&Nowhere, "mariadb-backup", folder);
+        files.read(stream, donor.tool.kind.dialect(), |_| Ok(()))?;
+        donor.copied(files.finish()?)
+    }
+
+    /// Where the chunks of a stream end, and whether all files that have begun have ended there.
+    /// `refloat_xbstream` has the format.
+    fn borders(stream: &[u8]) -> Vec<(usize, bool)> {
+        let number = |at: usize| {
+            let bytes = [0, 1, 2, 3].map(|byte| stream[at + byte]);
+            u32::from_le_bytes(bytes) as usize
+        };
+        let (mut at, mut open, mut found) = (0, BTreeSet::new(), Vec::new());
+        while at < stream.len() {
+            assert_eq!(stream[at..at + 8], *b"XBSTCK01");
+            let (kind, path) = (stream[at + 9], at + 14);
+            let rest = path + number(at + 10);
+            let name = &stream[path..rest];
+            at = match kind {
+                b'P' => rest + 20 + number(rest),
+                b'S' => rest + 8,
+                b'R' => rest + 4 + number(rest),
+                _ => rest,
+            };
+            match kind {
+                b'P' | b'S' => drop(open.insert(name)),
+                b'E' => drop(open.remove(name)),
+                _ => {}
+            }
+            found.push((at, open.is_empty()));
+        }
+        found
+    }
+
+    /// The tools' own extractors take a stream for whole that was cut where no file is open.
+    // Hazard of files: P-04 a stream that is cut at any border of its chunks, between two files and
+    //   within one
+    #[test]
+    fn a_stream_that_is_cut_between_two_chunks_is_no_backup() {
+        // Streams of MariaDB 11.8 begin with large undo tablespaces.
+        for (kind, last) in [
+            (ServerKind::MariaDb1011, usize::MAX),
+            (ServerKind::MariaDb118, 80),
+        ] {
+            let server = servers::start(&servers::quick(kind).option("log_bin", "bin"));
+            let sql = "CREATE DATABASE shop; CREATE TABLE shop.inno (id INT) ENGINE=InnoDB; CREATE TABLE shop.aria (id INT) ENGINE=Aria";
+            servers::client(&server, &[], sql.as_bytes()).unwrap();
+            let folder = tempfile::tempdir_in(server.folder()).unwrap();
+            let donor = look(&server, folder.path());
+            let stream = stream_of(&donor);
+            let take = |length| take(&donor, &stream[..length], folder.path());
+            let mut borders = borders(&stream);
+            assert_eq!(borders.pop(), Some((stream.len(), true)));
+            let whole = take(stream.len()).unwrap();
+            let between = borders.iter().filter(|(_, is_between)| *is_between);
+            assert!(
+                between.count() * 2 > whole.files.len(),
+                "{kind}: {borders:?}"
+            );
+            assert!(take(0).is_err());
+            for (length, is_between) in borders.into_iter().rev().take(last) {
+                let error = take(length).err();
+                let is_seen = match &error {
+                    Some(PhysicalError::Incomplete { .. }) => is_between,
+                    Some(PhysicalError::Stream { .. }) => !is_between,
+                    _ => false,
+                };
+                assert!(is_seen, "{kind}: cut at {length}: {error:?}");
+            }
+        }
     }
 }

@@ -7,8 +7,8 @@ use crate::clone::redo;
 use crate::tool_log::ToolLog;
 use crate::transfer::frame::Frame;
 
-/// What another end sends while files are copied: an answer of the clone plugin, a page or blocks of
-/// a log, a frame of a transfer, the words of a tool. The first byte chooses.
+/// What another end sends while files are copied: an answer of the clone plugin, a page or blocks
+/// of a log, a frame of a transfer, the words of a tool. The first byte chooses.
 pub fn copies(data: &[u8]) {
     let [what, bytes @ ..] = data else {
         return;

@@ -19,12 +19,17 @@
 //! server starts there. It changes places with the old system tablespace first and with the new
 //! one last. Killed in between, `B` or the folder with the old data may end with that empty folder
 //! in it.
+//!
+//! The same folder stands in every `D` that is empty, from the beginning ([`Place::guard`]): there,
+//! packages and images would create a new server. If `D` does not exist, it is made for this. A
+//! killed run leaves it, and for the next one such a `D` counts as empty.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use refloat_host::{Host, datadir};
 use refloat_run::Refusal;
@@ -77,6 +82,32 @@ pub struct Place {
     is_served: bool,
     owner: Option<(u32, u32)>,
     mode: u32,
+    /// What keeps others from creating a server in it, once something does.
+    guard: Option<Guard>,
+}
+
+/// The empty folder in an empty data directory. It is removed when this is dropped.
+#[derive(Debug)]
+struct Guard {
+    /// The directory.
+    here: Held,
+    /// Its path, if it was made for this.
+    made: Option<PathBuf>,
+    /// Whether the folder stays, because the files move one by one.
+    stays: AtomicBool,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.stays.load(Ordering::Relaxed) {
+            return;
+        }
+        // Neither is done to anything that is not empty.
+        let _ = self.here.remove_folder(OsStr::new(SYSTEM));
+        if let Some(path) = &self.made {
+            let _ = fs::remove_dir(path);
+        }
+    }
 }
 
 /// Whether another process holds a lock on the system tablespace, as servers do while they run
@@ -109,6 +140,7 @@ impl Place {
                     is_served: false,
                     owner: account(),
                     mode: FOLDER_MODE,
+                    guard: None,
                 });
             }
             Err(error) => return Err(PhysicalError::file(path, "finding the directory")(error)),
@@ -141,6 +173,7 @@ impl Place {
                 is_served: false,
                 owner: owner.or_else(account),
                 mode: metadata.mode() & 0o777,
+                guard: None,
             })
         };
         look().map_err(PhysicalError::file(path, "looking at the directory"))
@@ -197,6 +230,37 @@ impl Place {
         } else {
             Some(datadir::aside_of(&self.path, run))
         }
+    }
+
+    /// Keeps others from creating a server in the directory while its files are made in `building`,
+    /// if it is empty or does not exist. If the files do not take its place, it is as before when
+    /// this is dropped. What a killed run has left for this is taken over.
+    pub fn guard(&mut self, building: &Building) -> Result<(), PhysicalError> {
+        // Between the two steps of an exchange, the old data have another name.
+        let is_moving = building.step() >= Step::Clearing || between(&self.path).exists();
+        if !self.is_empty || self.is_served || is_moving {
+            return Ok(());
+        }
+        let failed = || PhysicalError::file(&self.path, "keeping servers from starting there");
+        let mut made = None;
+        if !self.exists {
+            DirBuilder::new()
+                .mode(FOLDER_MODE)
+                .create(&self.path)
+                .map_err(failed())?;
+            self.exists = true;
+            made = Some(self.path.clone());
+        }
+        let guard = Guard {
+            here: Held::open(&self.path).map_err(failed())?,
+            made,
+            stays: AtomicBool::new(false),
+        };
+        if !is_guarded(&guard.here) {
+            (guard.here.make_folder(OsStr::new(SYSTEM))).map_err(failed())?;
+        }
+        self.guard = Some(guard);
+        Ok(())
     }
 
     /// The objections to putting data there.
@@ -330,8 +394,11 @@ impl Place {
                 .map_err(PhysicalError::file(&between, "keeping the old data"))?;
         }
         if old.exists() {
-            // It may have an empty `lost+found`. Whatever else is in it is kept.
-            let _ = fs::remove_dir(old.join(LOST_FOUND));
+            // It may have an empty `lost+found`, and the folder that kept servers away. Whatever
+            // else is in it is kept.
+            for empty in [LOST_FOUND, SYSTEM] {
+                let _ = fs::remove_dir(old.join(empty));
+            }
             if fs::remove_dir(&old).is_err() {
                 let name = datadir::aside_of(&self.path, run);
                 fs::rename(&old, &name)
@@ -393,6 +460,9 @@ impl Place {
             old.sort_by_key(|name| !is_of_system(name));
             self.can_move(&old)?;
             building.reach(Step::Clearing)?;
+            if let Some(guard) = &self.guard {
+                guard.stays.store(true, Ordering::Relaxed);
+            }
             aside = self.aside(run);
             if let Some(aside) = &aside {
                 let name = aside.file_name().unwrap_or_default();
@@ -773,6 +843,89 @@ mod tests {
             return "guarded".to_owned();
         }
         fs::read_to_string(path).unwrap_or_else(|_| "none".to_owned())
+    }
+
+    fn names_in(folder: &Path) -> Vec<OsString> {
+        let mut found = names(folder, |_| true).unwrap();
+        found.sort();
+        found
+    }
+
+    // Hazard of files: P-14 a package or an image that would create a server in an empty data
+    //   directory, or in none, before a restore is done, also after one was killed | ,
+    //   `physical/physical/faults.rs`: `nobody_creates_a_server_before_a_restore_is_done`
+    #[test]
+    fn an_empty_directory_is_guarded_until_its_files_are_in_place() {
+        for (is_there, is_fixed) in [(false, false), (true, false), (true, true)] {
+            let above = tempfile::tempdir().unwrap();
+            let data = above.path().join("data");
+            if is_there {
+                fs::create_dir_all(data.join(LOST_FOUND)).unwrap();
+            }
+            let look = || Place {
+                is_fixed,
+                ..Place::look(&data).unwrap()
+            };
+            let begin = || Building::begin(&look().building(), "r", "l", false).unwrap();
+            // It fails, or is stopped.
+            let mut building = begin();
+            fs::write(building.path().join(SYSTEM), "new").unwrap();
+            let mut place = look();
+            place.guard(&building).unwrap();
+            assert_eq!(system_of(&data), "guarded");
+            drop(place);
+            assert_eq!(data.exists(), is_there);
+            assert_eq!(system_of(&data), "none");
+            // It is killed.
+            let mut place = look();
+            place.guard(&building).unwrap();
+            building.reach(Step::Prepared).unwrap();
+            std::mem::forget(place.guard.take());
+            drop(building);
+            assert_eq!(system_of(&data), "guarded");
+            assert!(look().is_empty);
+            // The next one takes that over.
+            let mut place = look();
+            let building = begin();
+            place.guard(&building).unwrap();
+            assert_eq!(place.fill(building, "r1").unwrap(), None);
+            drop(place);
+            assert_eq!(system_of(&data), "new");
+            assert_eq!(names_in(above.path()), ["data"]);
+            let expected: &[&str] = if is_fixed {
+                &[SYSTEM, LOST_FOUND]
+            } else {
+                &[SYSTEM]
+            };
+            assert_eq!(names_in(&data), expected);
+        }
+    }
+
+    #[test]
+    fn a_guard_stands_only_where_nothing_is() {
+        let above = tempfile::tempdir().unwrap();
+        let data = above.path().join("data");
+        fs::create_dir(&data).unwrap();
+        let look = || Place::look(&data).unwrap();
+        let begin = || Building::begin(&look().building(), "r", "l", false).unwrap();
+        let mut place = look();
+        let building = begin();
+        place.guard(&building).unwrap();
+        // What somebody makes there all the same stays, and the guard goes.
+        fs::write(data.join("theirs"), "").unwrap();
+        let error = place.fill(building, "r1").unwrap_err();
+        assert!(error.to_string().contains("meanwhile"), "{error}");
+        drop(place);
+        assert_eq!(names_in(&data), ["theirs"]);
+        let building = begin();
+        let mut place = look();
+        place.guard(&building).unwrap();
+        assert!(place.guard.is_none());
+        // Between the two steps of an exchange, the directory is not empty, but elsewhere.
+        fs::rename(&data, between(&data)).unwrap();
+        let mut place = look();
+        place.guard(&building).unwrap();
+        assert!(place.guard.is_none() && !data.exists());
     }
 
     // Hazard of files: P-13, P-14 a server that is started while the files of a mount point move

@@ -4,6 +4,10 @@
 mod clone;
 #[path = "physical/common.rs"]
 mod common;
+#[path = "physical/damage.rs"]
+mod damage;
+#[path = "physical/elsewhere.rs"]
+mod elsewhere;
 #[path = "physical/faults.rs"]
 mod faults;
 #[path = "physical/point_in_time.rs"]

@@ -273,7 +273,7 @@ fn work(
 ) -> Result<Link, ChannelError> {
     let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
     let mut stored = Vec::new();
-    let mut said = Instant::now();
+    let mut last_sent = Instant::now();
     loop {
         if shared.failed.load(Ordering::Relaxed) {
             return Err(another_failed());
@@ -285,17 +285,17 @@ fn work(
                 lock(&shared.spare).push(block.bytes);
                 if let Some(frame) = frame {
                     link.send(frame)?;
-                    said = Instant::now();
+                    last_sent = Instant::now();
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
         // Nothing is sent of holes either, and there may be many.
-        if said.elapsed() >= PULSE {
+        if last_sent.elapsed() >= PULSE {
             link.say(&Frame::Alive)?;
             link.drain()?;
-            said = Instant::now();
+            last_sent = Instant::now();
         }
     }
     link.say(&Frame::End)?;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::ops::RangeInclusive;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +19,7 @@ use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_store::storage::LocalFolder;
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::servers;
+use refloat_wire::Connection;
 use tempfile::TempDir;
 
 /// The servers that mariadb-backup copies.
@@ -103,6 +105,55 @@ impl Place {
         fs::write(&path, whole).unwrap();
         self.server.restart().unwrap();
         words
+    }
+
+    /// Restarts the server when it has nothing left to do in its tables. It then neither reads nor
+    /// writes their files until somebody wants their rows.
+    pub fn settle(&mut self) {
+        self.sql(
+            "SET GLOBAL innodb_fast_shutdown = 0, GLOBAL innodb_buffer_pool_dump_at_shutdown = OFF",
+        );
+        self.server.stop().unwrap();
+        self.server.restart().unwrap();
+    }
+
+    /// Backs the server up while a bit of the byte `at` of a file is another one, of a server that
+    /// [has settled](Self::settle). Returns why that failed.
+    pub fn fails_with_a_flipped_bit(&self, file: &str, at: u64, bit: usize) -> String {
+        let path = self.server.datadir().join(file);
+        let flip = || {
+            let mut options = fs::OpenOptions::new();
+            let file = options.read(true).write(true).open(&path).unwrap();
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            file.write_all_at(&[byte[0] ^ (1 << bit)], at).unwrap();
+        };
+        flip();
+        let result = self.back_up("one");
+        flip();
+        match result {
+            Err(error) => refloat_host::chain(&error),
+            Ok(_) => panic!("bit {bit} of byte {at} of {file} was another one, and nobody saw it"),
+        }
+    }
+
+    /// A tool that does something else instead, or afterwards.
+    pub fn instead(&self, script: &str) -> PathBuf {
+        let path = self.folder.path().join("other-tool");
+        let real = self.tool.display();
+        let text = format!(
+            "#!/bin/bash\nset -o pipefail\nreal='{real}'\n[ \"$1\" != --version ] || exec \"$real\" --version\n{script}\n"
+        );
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// Neither a backup nor a pack of one is in the repository.
+    pub fn assert_no_backup(&self) {
+        assert_eq!(self.repository.labels().unwrap(), Vec::<String>::new());
+        let packs = self.repository.storage().list("packs/").unwrap();
+        assert_eq!(packs, [], "what was written is taken back");
     }
 
     pub fn restoring(&self, label: &str) -> RestoreOptions {
@@ -227,6 +278,12 @@ impl Place {
         let found = differences(expected, &self.snapshot());
         assert!(found.is_empty(), "{found:#?}");
     }
+}
+
+/// Up to where a server has written its redo log, in bytes.
+pub fn lsn(conn: &mut Connection) -> u64 {
+    let answer = conn.query("SHOW GLOBAL STATUS LIKE 'Innodb_lsn_current'");
+    answer.unwrap().u64(0, 1).unwrap()
 }
 
 /// A folder with a server's own program and its tool for binary logs.

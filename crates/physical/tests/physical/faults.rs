@@ -14,19 +14,7 @@ use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 use refloat_wire::Secret;
 
-use crate::common::{KINDS, Place, TABLES};
-
-/// A tool that does something else instead, or afterwards.
-fn instead(place: &Place, script: &str) -> std::path::PathBuf {
-    let path = place.folder.path().join("other-tool");
-    let real = place.tool.display();
-    let text = format!(
-        "#!/bin/bash\nset -o pipefail\nreal='{real}'\n[ \"$1\" != --version ] || exec \"$real\" --version\n{script}\n"
-    );
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
+use crate::common::{Place, TABLES, lsn};
 
 /// A tool that says that it is of another version, and does no more.
 fn of_version(place: &Place, version: &str) -> std::path::PathBuf {
@@ -40,12 +28,6 @@ fn says(place: &Place, words: &str) -> std::path::PathBuf {
     fs::write(&path, format!("#!/bin/sh\necho '{words}'\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
-}
-
-fn assert_empty(place: &Place) {
-    assert_eq!(place.repository.labels().unwrap(), Vec::<String>::new());
-    let packs = place.repository.storage().list("packs/").unwrap();
-    assert_eq!(packs, [], "what was written is taken back");
 }
 
 // Hazard of files: P-03, P-04 a tool that fails after a whole stream, that does not say that it is
@@ -88,12 +70,12 @@ fn nothing_that_fails_looks_like_a_backup() {
         ),
     ] {
         let mut options = place.options("x");
-        options.donor.tool = Some(instead(&place, script));
+        options.donor.tool = Some(place.instead(script));
         let run = place.run("backup");
         let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
         let text = refloat_host::chain(&error);
         assert!(text.contains(expected), "{script}: {text}");
-        assert_empty(&place);
+        place.assert_no_backup();
     }
 }
 
@@ -108,7 +90,7 @@ fn a_password_is_in_no_arguments_of_a_tool() {
         "{{ echo \"$@\"; env; }} >> {}; \"$real\" \"$@\"",
         seen.display()
     );
-    let tool = instead(&place, &script);
+    let tool = place.instead(&script);
     let mut options = place.options("one");
     options.donor.tool = Some(tool.clone());
     options.donor.source.user = "keeper".to_owned();
@@ -160,14 +142,14 @@ fn what_stands_against_a_backup_is_named_at_once() {
     for part in all.iter().chain(&["there is no /no/such/tool"]) {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert_empty(&place);
+    place.assert_no_backup();
 
     // What a newer tool is does not say what the server is.
     let process = place.server.pid().unwrap();
-    let own = place.server.query("SELECT VERSION()").unwrap();
+    let version = place.server.query("SELECT VERSION()").unwrap();
     let known = refloat_physical::sst::server_version(process);
-    assert_eq!(known, refloat_physical::sst::version_in(own.trim()));
-    assert!(known.is_some(), "{own}");
+    assert_eq!(known, refloat_physical::sst::version_in(version.trim()));
+    assert!(known.is_some(), "{version}");
 
     // One of another vendor.
     options.donor.tool = Some(says(
@@ -189,7 +171,7 @@ fn what_stands_against_a_backup_is_named_at_once() {
         text.contains("is 11.8.2, but the server is 10.11"),
         "{text}"
     );
-    assert_empty(&place);
+    place.assert_no_backup();
     place.back_up("one").unwrap();
     let mut restoring = place.restoring("one");
     restoring.target.tool = Some(other);
@@ -205,7 +187,7 @@ fn a_cancelled_backup_leaves_nothing() {
     let place = Place::new(ServerKind::MariaDb1011);
     place.sql(TABLES);
     let mut options = place.options("x");
-    options.donor.tool = Some(instead(&place, "\"$real\" \"$@\" & sleep 600"));
+    options.donor.tool = Some(place.instead("\"$real\" \"$@\" & sleep 600"));
     let run = place.run("backup");
     let cancel = run.cancel.clone();
     let progress = run.progress.clone();
@@ -218,7 +200,7 @@ fn a_cancelled_backup_leaves_nothing() {
     let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
     waiter.join().unwrap();
     assert!(matches!(error, PhysicalError::Cancelled(_)), "{error}");
-    assert_empty(&place);
+    place.assert_no_backup();
 }
 
 // Hazard of files: P-09, P-12, P-28 a data directory that is served or holds data, a tool that
@@ -254,12 +236,12 @@ fn a_restore_never_touches_what_serves_or_holds_data() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = [0; 5];
+    let mut line = [0; 5];
     holder
         .stdout
         .as_mut()
         .unwrap()
-        .read_exact(&mut said)
+        .read_exact(&mut line)
         .unwrap();
     let error = place.restore(&place.restoring("one")).unwrap_err();
     assert!(error.to_string().contains("holds a lock on"), "{error}");
@@ -276,7 +258,7 @@ fn a_restore_never_touches_what_serves_or_holds_data() {
 
     // The tool fails: the old data serve on.
     let mut options = place.restoring("one");
-    options.target.tool = Some(instead(&place, "\"$real\" \"$@\"; exit 1"));
+    options.target.tool = Some(place.instead("\"$real\" \"$@\"; exit 1"));
     let error = place.restore(&options).unwrap_err();
     assert!(error.to_string().contains("exit status 1"), "{error}");
     place.server.restart().unwrap();
@@ -284,10 +266,9 @@ fn a_restore_never_touches_what_serves_or_holds_data() {
     place.server.stop().unwrap();
 
     // It does not get the memory that it needs.
-    options.target.tool = Some(instead(
-        &place,
-        "case \"$*\" in *--prepare*) ulimit -v 100000 ;; esac; \"$real\" \"$@\"",
-    ));
+    options.target.tool = Some(
+        place.instead("case \"$*\" in *--prepare*) ulimit -v 100000 ;; esac; \"$real\" \"$@\""),
+    );
     let words = place.restore(&options).unwrap_err().to_string();
     assert!(words.contains("mariadb-backup failed"), "{words}");
     place.server.restart().unwrap();
@@ -295,8 +276,7 @@ fn a_restore_never_touches_what_serves_or_holds_data() {
     place.server.stop().unwrap();
 
     // It was killed while it prepared: the next restore fetches what it has changed.
-    options.target.tool = Some(instead(
-        &place,
+    options.target.tool = Some(place.instead(
         "\"$real\" \"$@\" 2>/dev/null; echo junk >\"${3#--target-dir=}/ibdata1\"; kill -9 $$",
     ));
     place.restore(&options).unwrap_err();
@@ -317,6 +297,40 @@ fn a_restore_never_touches_what_serves_or_holds_data() {
     assert!(again.aside.is_some());
     place.server.restart().unwrap();
     place.assert_holds(&expected);
+    nobody_creates_a_server_before_a_restore_is_done(&place);
+}
+
+/// A script of MariaDB's packages and images runs where a restore prepares its files, and fails.
+fn nobody_creates_a_server_before_a_restore_is_done(place: &Place) {
+    let [data, output] = ["fresh", "said"].map(|name| place.folder.path().join(name));
+    let mut options = place.restoring("one");
+    options.target.datadir.clone_from(&data);
+    options.target.replace = false;
+    let script = format!(
+        "case \"$*\" in *--prepare*) \
+         mariadb-install-db --no-defaults --user=root --datadir={} >{} 2>&1 && exit 9 ;; esac; \
+         exec \"$real\" \"$@\"",
+        data.display(),
+        output.display()
+    );
+    let mut usual = options.clone();
+    options.target.tool = Some(place.instead(&script));
+    let words = place.restore(&options).unwrap_err().to_string();
+    let output = fs::read_to_string(output).unwrap();
+    assert!(words.contains("meanwhile"), "{words}: {output}");
+    assert!(
+        output.contains("Installation of system tables failed"),
+        "{output}"
+    );
+    // What it has left is no server's, and is kept.
+    assert!(!data.join("ibdata1").exists());
+    let words = place.restore(&usual).unwrap_err().to_string();
+    assert!(words.contains("is not empty"), "{words}");
+    usual.target.replace = true;
+    let done = place.restore(&usual).unwrap();
+    assert_eq!(done.fetched, 0);
+    assert!(data.join("ibdata1").is_file());
+    assert!(done.aside.unwrap().join("aria_log_control").exists());
 }
 
 // Hazard of files: flipped bytes in a repository
@@ -447,25 +461,6 @@ fn files_do_not_come_where_the_new_server_does_not_look() {
     place.server.restart().unwrap();
 }
 
-// Hazard of files: P-16 a page of the server that is damaged: of a table, of one whose pages are
-//   smaller (`ROW_FORMAT=COMPRESSED`), of one with holes (`PAGE_COMPRESSED`)
-#[test]
-fn a_damaged_page_makes_no_backup() {
-    for kind in KINDS {
-        let mut place = Place::new(kind);
-        place.sql(TABLES);
-        for (name, page) in [
-            ("inno", 16 << 10),
-            ("squeezed", 8 << 10),
-            ("holes", 16 << 10),
-        ] {
-            let words = place.fails_with_a_damaged_page(name, page);
-            assert!(words.contains(&format!("{name}.ibd")), "{kind:?}: {words}");
-            assert_empty(&place);
-        }
-    }
-}
-
 /// A copy that is held to a rate is let go as soon as half of the redo log waits to be copied.
 // Hazard of files: P-02 a small redo log, a server that writes all the time, and a slow copy
 #[test]
@@ -480,18 +475,7 @@ fn a_slow_copy_keeps_up_with_the_redo_log() {
         "CREATE TABLE shop.sequence (id INT PRIMARY KEY) ENGINE=InnoDB; CREATE TABLE shop.copy (id INT PRIMARY KEY) ENGINE=InnoDB;
         CREATE TABLE shop.big (id INT PRIMARY KEY, text LONGTEXT) ENGINE=InnoDB; INSERT INTO shop.big SELECT seq, REPEAT(MD5(seq), 60000) FROM shop.seq_1_to_160",
     );
-    let lsn = || {
-        let status = place
-            .server
-            .query("SHOW STATUS LIKE 'Innodb_lsn_current'")
-            .unwrap();
-        status
-            .split_whitespace()
-            .last()
-            .unwrap()
-            .parse::<u64>()
-            .unwrap()
-    };
+    let lsn = || lsn(&mut servers::connect(&place.server));
     let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let mut options = place.options("slow");
     options.donor.max_rate = Some(RATE.into());
@@ -540,15 +524,12 @@ fn a_slow_copy_keeps_up_with_the_redo_log() {
     );
 }
 
-/// Where the files of a mount point move one by one, a folder has the name of InnoDB's system
-/// tablespace.
+/// Where files will be, or are moved one by one, a folder has the name of InnoDB's system
+/// tablespace. Neither does a server start there, nor is one created.
 #[test]
 fn no_server_starts_where_files_are_moved() {
-    for kind in [
-        ServerKind::MariaDb1011,
-        ServerKind::MariaDb118,
-        ServerKind::MySql97,
-    ] {
+    let ways = ServerKind::ALL.map(|kind| [(kind, false), (kind, true)]);
+    for (kind, creates) in ways.into_iter().flatten() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         fs::create_dir_all(data.join("ibdata1")).unwrap();
@@ -566,10 +547,15 @@ fn no_server_starts_where_files_are_moved() {
         if kind == ServerKind::MySql97 {
             command.args(["--mysqlx=OFF", "--secure-file-priv="]);
         }
-        let output = command.output().unwrap();
+        let (creation, why) = match (creates, kind.is_mariadb()) {
+            (false, _) => (None, "is not a regular"),
+            (true, true) => (Some("--bootstrap"), "is not a regular"),
+            (true, false) => (Some("--initialize-insecure"), "has files in it"),
+        };
+        let output = command.args(creation).output().unwrap();
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success(), "{kind}: {words}");
-        assert!(words.contains("is not a regular"), "{kind}: {words}");
+        assert!(!output.status.success(), "{kind} {creation:?}: {words}");
+        assert!(words.contains(why), "{kind} {creation:?}: {words}");
         for made in ["ibdata1/", "mysql", "mysql.ibd", "ib_logfile0", "undo001"] {
             assert_eq!(
                 data.join(made).exists(),

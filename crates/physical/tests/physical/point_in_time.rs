@@ -148,10 +148,16 @@ fn assert_archived(place: &Place, name: &str, folder: &Path) {
         let mut found = Vec::new();
         let mut reader = journal.read(&file).unwrap();
         std::io::Read::read_to_end(&mut reader, &mut found).unwrap();
-        let mut own = fs::read(folder.join(&file.name)).unwrap();
+        let mut kept = fs::read(folder.join(&file.name)).unwrap();
         // The flag that the file is open.
-        own[4 + 17] &= !1;
-        assert!(found == own, "{}: {} {}", file.name, found.len(), own.len());
+        kept[4 + 17] &= !1;
+        assert!(
+            found == kept,
+            "{}: {} {}",
+            file.name,
+            found.len(),
+            kept.len()
+        );
     }
 }
 

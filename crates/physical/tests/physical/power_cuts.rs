@@ -59,9 +59,9 @@ fn what_is_done_survives_an_outage() {
     assert_eq!(names(&left), names(&there));
     assert!(left == there, "files have changed");
 
-    let mut own = LossyDisk::below(&place.server.datadir());
+    let mut disk = LossyDisk::below(&place.server.datadir());
     let restored = place.restore(&place.restoring("one")).unwrap();
-    own.cut(|| {});
+    disk.cut(|| {});
     // The server takes a folder in its data directory for a database.
     fs::remove_dir_all(restored.aside.unwrap()).unwrap();
     place.server.restart().unwrap();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use refloat_physical::backup::{backup, plan};
-use refloat_physical::{RATE_MIN, verify};
+use refloat_physical::{RATE_MIN, restore, verify};
 use refloat_repository::LATEST;
 use refloat_run::events::Record;
 use refloat_run::progress::Phase;
@@ -151,8 +151,9 @@ const PLAIN: [&str; 2] = ["in_aria", "in_myisam"];
 /// committed before it began, whatever happens to tables meanwhile. `REFLOAT_DDL_BACKUPS` sets how
 /// many backups of each server are made.
 // Hazard of files: P-05, P-22 rows and definitions that change meanwhile (tables created, renamed,
-//   rebuilt and dropped; keys and columns added and dropped in place), tables without transactions,
-//   a log in a table (MariaDB)
+//   rebuilt and dropped; keys and columns added and dropped in place and by copying; partitions
+//   added, reorganised, exchanged and dropped), tables without transactions, a log in a table
+//   (MariaDB)
 #[test]
 fn a_backup_is_of_one_moment_while_the_server_works() {
     let backups = std::env::var("REFLOAT_DDL_BACKUPS").map_or(1, |text| text.parse().unwrap());
@@ -193,6 +194,14 @@ fn changes_definitions(place: &Place, over: &AtomicBool) {
             "ALTER TABLE shop.altered DROP INDEX i, ALGORITHM=INPLACE",
             "OPTIMIZE TABLE shop.altered",
             "TRUNCATE TABLE shop.parts",
+            "ALTER TABLE shop.altered ADD COLUMN c INT DEFAULT 8, ALGORITHM=COPY",
+            "ALTER TABLE shop.ranged ADD PARTITION (PARTITION p3 VALUES LESS THAN (4001))",
+            "ALTER TABLE shop.altered DROP COLUMN c, ALGORITHM=COPY",
+            "ALTER TABLE shop.ranged REORGANIZE PARTITION p1 INTO (PARTITION p1a VALUES LESS THAN (1501), PARTITION p1b VALUES LESS THAN (2001))",
+            "ALTER TABLE shop.ranged EXCHANGE PARTITION p0 WITH TABLE shop.swapped",
+            "ALTER TABLE shop.ranged REORGANIZE PARTITION p1a, p1b INTO (PARTITION p1 VALUES LESS THAN (2001))",
+            "ALTER TABLE shop.ranged DROP PARTITION p3",
+            "ALTER TABLE shop.ranged EXCHANGE PARTITION p0 WITH TABLE shop.swapped",
         ] {
             conn.query(sql).unwrap();
         }
@@ -203,7 +212,14 @@ fn is_of_one_moment(place: &mut Place, label: &str) {
     for table in ["sequence", "copy"].iter().chain(&PLAIN) {
         place.sql(&format!("TRUNCATE TABLE shop.{table}"));
     }
-    place.sql("DROP TABLE IF EXISTS shop.new, shop.renamed; ALTER TABLE shop.altered DROP COLUMN IF EXISTS b, DROP INDEX IF EXISTS i");
+    place.sql("DROP TABLE IF EXISTS shop.new, shop.renamed; ALTER TABLE shop.altered DROP COLUMN IF EXISTS b, DROP COLUMN IF EXISTS c, DROP INDEX IF EXISTS i");
+    // One of three partitions changes places with a table.
+    place.sql(
+        "CREATE OR REPLACE TABLE shop.swapped (id INT PRIMARY KEY, a INT) ENGINE=InnoDB;
+        CREATE OR REPLACE TABLE shop.ranged (id INT PRIMARY KEY, a INT) ENGINE=InnoDB PARTITION BY RANGE (id)
+            (PARTITION p0 VALUES LESS THAN (1001), PARTITION p1 VALUES LESS THAN (2001), PARTITION p2 VALUES LESS THAN (3001));
+        INSERT INTO shop.ranged SELECT seq, seq FROM shop.seq_1_to_3000",
+    );
     let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let (before, after) = std::thread::scope(|scope| {
         let _over = StopOnDrop(&over);
@@ -220,18 +236,25 @@ fn is_of_one_moment(place: &mut Place, label: &str) {
     place.restore(&place.restoring(label)).unwrap();
     place.server.restart().unwrap();
     let last = place.assert_of_one_moment(before..=after);
-    let ahead = PLAIN.map(|table| {
+    let later = PLAIN.map(|table| {
         let sql = format!("SELECT MAX(id) - {last} FROM shop.{table}");
         place.server.query(&sql).unwrap()
     });
     assert!(
-        ahead.iter().all(|more| ["0", "1"].contains(&more.trim())),
-        "{ahead:?}"
+        later.iter().all(|more| ["0", "1"].contains(&more.trim())),
+        "{later:?}"
     );
-    let altered = place
-        .server
-        .query("SELECT COUNT(*), SUM(a) FROM shop.altered");
-    assert_eq!(altered.unwrap().trim(), "3000\t4501500");
+    for table in [
+        "shop.altered",
+        "(SELECT a FROM shop.ranged UNION ALL SELECT a FROM shop.swapped) AS every",
+    ] {
+        let sql = format!("SELECT COUNT(*), SUM(a) FROM {table}");
+        let rows = place.server.query(&sql).unwrap();
+        assert_eq!(rows.trim(), "3000\t4501500", "{table}");
+    }
+    let swapped = place.server.query("SELECT COUNT(*) FROM shop.swapped");
+    let swapped = swapped.unwrap();
+    assert!(["0", "1000"].contains(&swapped.trim()), "{swapped}");
     // The log in a table was written to all the time, too.
     let log = place.server.query("CHECK TABLE mysql.general_log");
     assert!(log.as_ref().unwrap().trim().ends_with("OK"), "{log:?}");
@@ -324,7 +347,7 @@ fn a_gentle_backup_makes_room() {
 
 /// Everything is encrypted on the server's disk, and in the backup too.
 // Hazard of files: P-20 encrypted tablespaces and redo log (MariaDB, keys in a file), and keys that
-//   are missing or others
+//   are missing, which is said before anything is fetched, or others
 #[test]
 fn an_encrypted_server_comes_back_encrypted() {
     let folder = tempfile::tempdir().unwrap();
@@ -358,7 +381,8 @@ fn an_encrypted_server_comes_back_encrypted() {
             INSERT INTO shop.t SELECT seq, CONCAT('{row}', seq) FROM shop.seq_1_to_{count}",
         ));
         let expected = place.snapshot();
-        let words = place.fails_with_a_damaged_page("t", 16 << 10);
+        place.settle();
+        let words = place.fails_with_a_flipped_bit("shop/t.ibd", 4 * (16 << 10) + 50, 0);
         assert!(words.to_ascii_lowercase().contains("corrupt"), "{words}");
         place.back_up("one").unwrap();
         place.sql("UPDATE shop.t SET text = 'gone'");
@@ -373,6 +397,8 @@ fn an_encrypted_server_comes_back_encrypted() {
             place.server.datadir().join("ibdata1"),
         );
         let old = fs::metadata(&ibdata).unwrap().modified().unwrap();
+        let planned = restore::plan(&place.restoring("one"), &place.repository);
+        let building = planned.unwrap().building;
         fs::rename(&keys, &away).unwrap();
         let others = &[None, Some("1;"), Some("2;")];
         let others = if kind == KINDS[0] {
@@ -387,10 +413,16 @@ fn an_encrypted_server_comes_back_encrypted() {
             }
             let error = place.restore(&place.restoring("one")).unwrap_err();
             let words = refloat_host::chain(&error);
-            let place = format!("{} here must hold the keys", keys.display());
-            assert!(words.contains(&place), "{words}");
-            let is_known = words.contains("encryption key") || *other == Some("1;");
-            assert!(is_known, "{words}");
+            let needed = format!("{} here must hold the keys", keys.display());
+            assert!(words.contains(&needed), "{words}");
+            let named = match *other {
+                // Before anything is fetched.
+                None => "(file_key_management_filename), and cannot be read: No such file",
+                Some("1;") => "",
+                Some(_) => "encryption key",
+            };
+            assert!(words.contains(named), "{words}");
+            assert_eq!(building.exists(), other.is_some());
             assert_eq!(fs::metadata(&ibdata).unwrap().modified().unwrap(), old);
         }
         fs::rename(&away, &keys).unwrap();

@@ -100,6 +100,15 @@ impl Place {
         Run::of(&mut self.cluster(words, more))
     }
 
+    /// The line by which a command that has brought nodes back offers to compare all of them.
+    fn comparison(&self, how: &str) -> String {
+        let list = self.cluster.toml();
+        format!(
+            "  compare   refloat cluster verify {how}--cluster {} --no-defaults\n",
+            list.display()
+        )
+    }
+
     /// Everything that a maintenance changes: what each node keeps by itself or was told to keep.
     pub fn kept(&self) -> Vec<String> {
         (0..3).map(|at| self.kept_by(at)).collect()
@@ -430,6 +439,7 @@ fn killed_while_the_others_are_told(place: &Place, second: &str, before: &[Strin
         "{}",
         ended.stdout
     );
+    assert!(!ended.stdout.contains("compare"), "{}", ended.stdout);
     assert_eq!(place.node(1).pid().expect("a state"), process);
     place.all_are_in_step();
     assert_eq!(place.kept(), before);
@@ -452,10 +462,9 @@ fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, befor
     running.says("the others no longer need to keep write-sets");
     running.kill();
     keeper.exec("UNLOCK TABLES").expect("it takes writes");
-    place
-        .run(&["maintain", second], &["--end"])
-        .exits(0)
-        .says("taking over from it");
+    let ended = place.run(&["maintain", second], &["--end"]).exits(0);
+    let page = ended.says("taking over from it").stdout;
+    assert!(page.ends_with(&place.comparison("--quick ")), "{page}");
     place.all_are_in_step();
     assert_eq!(place.kept(), before);
 }
@@ -521,7 +530,8 @@ fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
     let page = fs::read_to_string(&page).expect("a result");
     assert!(
         page.starts_with(&format!("{second} is back by a FULL COPY (SST): "))
-            && page.contains("  not kept  to the end: the time for it is over (3 s)\n"),
+            && page.contains("  not kept  to the end: the time for it is over (3 s)\n")
+            && page.ends_with(&place.comparison("--quick ")),
         "{page}"
     );
     place.all_are_in_step();
@@ -570,15 +580,17 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
     let place = Place::new(true);
     let before = place.kept();
     let folder = place.state.path().to_owned();
-    let (here, go) = (folder.join("here"), folder.join("go"));
+    let (here, go, page) = (folder.join("here"), folder.join("go"), folder.join("page"));
     let script = format!(
         "touch {}; while [ ! -e {} ]; do sleep 0.1; done",
         here.display(),
         go.display()
     );
     place.beside_an_application(|acknowledged| {
-        let mut running = Running::start(
+        let result = fs::File::create(&page).expect("a file");
+        let mut running = Running::start_into(
             place.cluster(&["rolling", "--for", "1m"], &["--", "sh", "-c", &script]),
+            result.into(),
         );
         wait_until("a node is down", || here.exists());
         let down = (0..3)
@@ -611,6 +623,10 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
         let order = stderr.lines().find(|line| line.starts_with("Order: "));
         let last = order.and_then(|order| order.rsplit(", ").next());
         assert_eq!(last, Some(place.name(0)), "{stderr}");
+        // Once for all nodes. All servers were started again, so nothing but every row will do.
+        let page = fs::read_to_string(&page).expect("a result");
+        assert!(page.ends_with(&place.comparison("")), "{page}");
+        assert_eq!(page.matches("compare").count(), 1, "{page}");
         place.all_are_in_step();
     });
     assert_eq!(place.kept(), before);

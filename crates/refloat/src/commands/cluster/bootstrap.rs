@@ -257,8 +257,7 @@ fn page(
         write!(out, "{}", cluster_verify::not_proven(&unknown))?;
     }
     if verified.is_none_or(|verified| verified.quick && every_row) {
-        let command = verify::command(&args.cluster.cluster, !every_row);
-        writeln!(out, "  compare   {command}")?;
+        write!(out, "{}", verify::offer(&args.cluster, !every_row))?;
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ use super::busy::{
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
 use super::rejoin::is_left;
-use super::{copies, print_plan, start_limit};
+use super::{copies, print_plan, start_limit, verify};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
@@ -54,10 +54,10 @@ EXAMPLES:
 
 A node that comes back needs the write-sets that it missed. The others discard old ones all the \
 time: what lasts for an hour on a quiet day lasts for a minute while a dump is being loaded, and \
-then the node takes a full copy of everything. So the others are first told to keep them (and told \
-to stop afterwards, whatever happens). How much memory that takes, and how long it will last, is \
-reported before anything is touched. Then the node is stopped, the command runs, the node is \
-started, and refloat proves how it came back.
+then the node takes a full copy of everything. So maintain first has the others keep them (and stop \
+afterwards, whatever happens). How much memory that takes, and how long it will last, is reported \
+before anything is touched. Then the node is stopped, the command runs, the node is started, and \
+its log proves how it came back.
 
 If the budget is used up before the node is back, holding ends by itself: a warning says so, and \
 the cluster is as it was. After kill -9, `refloat settings revert` puts back the settings of the \
@@ -180,11 +180,33 @@ pub fn run(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
     if args.plan {
         return begin.show();
     }
-    if args.until_end {
-        begin.run(|run| Box::new(UntilEnd::new(&run.dir)))
+    let ended = if args.until_end {
+        begin.run(|run| Box::new(UntilEnd::new(&run.dir)))?
     } else {
-        begin.with_program(&args.command)
+        begin.with_program(&args.command)?
+    };
+    if !args.json {
+        offer_comparison(&Vec::from_iter(ended.back), &args.cluster)?;
     }
+    Ok(ended.exit)
+}
+
+/// How a maintenance ended.
+pub struct Ended {
+    /// The exit code.
+    pub exit: Exit,
+    /// How the node came back. `None`: it did not, or was never away.
+    pub back: Option<CameBy>,
+}
+
+/// Offers the comparison of all nodes, once some of them have come back. The quick one sees little
+/// of two nodes whose servers have both been started again, so it is offered for one node only.
+pub fn offer_comparison(back: &[CameBy], cluster: &ClusterOf) -> std::io::Result<()> {
+    if back.is_empty() {
+        return Ok(());
+    }
+    let quick = matches!(back, [CameBy::Ist | CameBy::Sst]);
+    write!(std::io::stdout(), "{}", verify::offer(cluster, quick))
 }
 
 /// Unfinished maintenances of a cluster that were started on this machine.
@@ -223,7 +245,7 @@ impl<'a> Begin<'a> {
     }
 
     /// Takes the node away, runs a program, and brings the node back.
-    pub fn with_program(&self, command: &[String]) -> anyhow::Result<Exit> {
+    pub fn with_program(&self, command: &[String]) -> anyhow::Result<Ended> {
         self.run(|run| {
             let mut surroundings = self.surroundings();
             surroundings.push((RUN_VARIABLE, run.dir.id().to_string()));
@@ -253,7 +275,7 @@ impl<'a> Begin<'a> {
         ]
     }
 
-    fn run(&self, work: impl FnOnce(&Run) -> Box<dyn Work + 'a>) -> anyhow::Result<Exit> {
+    fn run(&self, work: impl FnOnce(&Run) -> Box<dyn Work + 'a>) -> anyhow::Result<Ended> {
         let control = self.nodes.control(self.node)?;
         // Check for open runs before taking the lock: they give a more useful message.
         refuse_second(&self.nodes.name, self.context)?;
@@ -334,7 +356,7 @@ fn finish(
     watch: Watch,
     json: bool,
     context: &Context,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Ended> {
     let (outcome, error) = match result {
         Ok(outcome) => (Some(outcome), None),
         Err(error) => (None, Some(anyhow::Error::new(error))),
@@ -358,11 +380,15 @@ fn finish(
     let summary = serde_json::to_value(&outcome).context("the result is not JSON")?;
     record(run, seconds, summary, result, error.as_ref());
     watch.stop();
+    let back = outcome.as_ref().map(|outcome| outcome.proof.by);
     if let Some(outcome) = outcome.filter(|_| !json) {
         write!(std::io::stdout(), "{}", face::ended(&outcome))?;
     }
     if let Some(error) = &error {
         exit::report(error, context);
     }
-    Ok(exit::of_result(result))
+    Ok(Ended {
+        exit: exit::of_result(result),
+        back: back.filter(|by| *by != CameBy::Stayed),
+    })
 }

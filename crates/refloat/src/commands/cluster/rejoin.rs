@@ -43,10 +43,10 @@ EXAMPLES:
       refloat cluster rejoin db2 --cluster shop.toml --verify=quick
 
 How the node will come back is reported before it is started. If the others still hold what it \
-missed, they are told to keep it until the node is back (gcache.mem_size, put back afterwards), \
-and are checked once more: a server may take minutes before it asks for what it missed, and on a \
-busy cluster that may be gone by then. If it is gone all the same, the node is stopped rather than \
-left to take a copy that nobody allowed. What another run has told a node is left alone. After \
+missed, rejoin has them keep it until the node is back (gcache.mem_size, put back afterwards), and \
+checks them once more: a server may take minutes before it asks for what it missed, and on a busy \
+cluster that may be gone by then. If it is gone all the same, the node is stopped rather than left \
+to take a copy that nobody allowed. Settings that another run has changed are not touched. After \
 kill -9, `refloat settings revert` puts back the settings of the others.
 
 A full copy first wipes the node's data, so it needs --allow-sst. A node that is ahead of all \
@@ -68,7 +68,7 @@ enough. A node whose server died while it waited for IST gets back the position 
 grastate.dat has lost.
 
 Preferred as donor is a node that holds what is missing, that applications do not write to, and \
-that is not behind. The node is told so for this one start; a start command finds the names in \
+that is not behind. This holds for this one start only; a start command finds the names in \
 REFLOAT_SST_DONOR. Afterwards refloat proves how the node came back.
 
 EXIT CODES:
@@ -251,8 +251,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
             .as_ref()
             .is_none_or(|verified| verified.quick && every_row)
         {
-            let command = verify::command(&args.cluster.cluster, !every_row);
-            writeln!(out, "  compare   {command}")?;
+            write!(out, "{}", verify::offer(&args.cluster, !every_row))?;
         }
     }
     if let Some(error) = &error {

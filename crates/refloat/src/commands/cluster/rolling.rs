@@ -101,7 +101,7 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
     // Each maintenance handles signals itself; this covers the time in between.
     let cancel = Cancel::new();
     let _signals = install_signal_handlers(&cancel).context("cannot handle signals")?;
-    let mut planned = Exit::Done;
+    let (mut planned, mut back) = (Exit::Done, Vec::new());
     for (at, name) in order.iter().enumerate() {
         let begin = Begin {
             nodes: &nodes,
@@ -125,14 +125,21 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
         let (exit, behind) = match next(&nodes, &brief, &cancel) {
             Err(error) => (Err(error), at),
             Ok(()) => match begin.with_program(&args.command) {
-                Ok(Exit::Done) => continue,
-                other => (other, at + 1),
+                Ok(ended) => {
+                    back.extend(ended.back);
+                    if ended.exit == Exit::Done {
+                        continue;
+                    }
+                    (Ok(ended.exit), at + 1)
+                }
+                Err(error) => (Err(error), at + 1),
             },
         };
         let rest = &order[behind..];
         if !rest.is_empty() {
             say(&format!("Not touched: {}", rest.join(", ")))?;
         }
+        maintain::offer_comparison(&back, &args.cluster)?;
         return exit;
     }
     if !args.plan {
@@ -143,6 +150,7 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
             order.join(", ")
         )?;
     }
+    maintain::offer_comparison(&back, &args.cluster)?;
     Ok(planned)
 }
 

@@ -13,7 +13,6 @@ use super::members::{ClusterOf, Nodes};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::record::record;
-use crate::shell::word;
 use crate::watch::{Show, Watch};
 
 const COMMAND: &str = "cluster verify";
@@ -106,10 +105,13 @@ pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(exit::of_result(result))
 }
 
-/// The command that compares all nodes, ready to paste.
-pub fn command(cluster: &str, quick: bool) -> String {
+/// The line of a result that offers the comparison of all nodes, ready to paste.
+pub fn offer(cluster: &ClusterOf, quick: bool) -> String {
     let how = if quick { "--quick " } else { "" };
-    format!("refloat cluster verify {how}--cluster {}", word(cluster))
+    format!(
+        "  compare   refloat cluster verify {how}{}\n",
+        cluster.flags()
+    )
 }
 
 /// How to give a full copy to nodes that differ: IST would leave their differences in place.

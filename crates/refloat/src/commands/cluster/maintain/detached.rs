@@ -18,7 +18,7 @@ use refloat_run::{Cancel, Run, RunDir};
 use super::super::busy::unfinished_maintenances;
 use super::super::lock::ClusterLock;
 use super::work::{END, left_running};
-use super::{MaintainArgs, finish, limits};
+use super::{MaintainArgs, finish, limits, offer_comparison};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::watch::{Show, Watch};
@@ -214,7 +214,9 @@ pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         limits: limits(&args.hold, &state.plan),
     };
     let result = maintenance.finish(&mut state);
-    finish(result, &run, watch, false, context)
+    let ended = finish(result, &run, watch, false, context)?;
+    offer_comparison(&Vec::from_iter(ended.back), &args.cluster)?;
+    Ok(ended.exit)
 }
 
 fn follow(dir: &RunDir, tail: &mut Tail) -> anyhow::Result<Exit> {

@@ -59,6 +59,8 @@ mod interruptions;
 mod json;
 #[path = "faults/killed_copies.rs"]
 mod killed_copies;
+#[path = "faults/killed_prunes.rs"]
+mod killed_prunes;
 #[path = "faults/kills.rs"]
 mod kills;
 #[path = "faults/lagging_node.rs"]

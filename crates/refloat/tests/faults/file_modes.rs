@@ -1,5 +1,5 @@
-//! What a dump writes is readable by its owner only, whatever the umask: it contains rows and
-//! accounts.
+//! What a dump or a backup writes is readable by its owner only, whatever the umask: it contains
+//! rows and accounts. What a restore puts into a data directory is as the server makes it.
 
 // Hazard of faults: S-09 what a dump writes is readable by its owner alone, whatever the umask
 
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use refloat_sandbox::ServerKind;
+use refloat_testkit::servers;
 
 use crate::support::{Desk, finish, shared};
 
@@ -110,5 +111,79 @@ fn a_dump_is_readable_by_its_owner_alone() {
             "600",
             "umask {umask}: a file of SQL"
         );
+    }
+}
+
+/// Asserts the modes of a folder and of everything below it.
+#[track_caller]
+fn assert_modes(root: &Path, folders: u32, files: u32) {
+    let found = all(root);
+    assert!(found.len() > 2, "{found:?}");
+    for path in found {
+        let wanted = if path.is_dir() { folders } else { files };
+        assert_eq!(
+            format!("{:o}", mode(&path)),
+            format!("{wanted:o}"),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+// Hazard of files: P-15 umask 0: the repository, the records of runs, an unfinished restore and an
+//   unfinished rebuild are readable by their owner alone, and restored files are as the server
+//   makes them
+#[test]
+fn files_of_a_server_are_readable_by_nobody_else() {
+    let desk = Desk::new();
+    let server = servers::start(&servers::quick(ServerKind::MariaDb1011));
+    desk.ask(
+        &server,
+        "CREATE DATABASE shop; CREATE TABLE shop.inno (id INT PRIMARY KEY) ENGINE=InnoDB; CREATE TABLE shop.aria (id INT PRIMARY KEY) ENGINE=Aria",
+    );
+    let url = server.url();
+    let (repo, data) = (desk.path("repo"), desk.path("data"));
+    let [from, to] = [&repo, &data].map(|path| path.to_str().expect("a name in UTF-8"));
+    let run = |args: &[&str]| finish(with_umask("000", &desk.refloat(args)));
+    run(&[
+        "backup",
+        "--no-defaults",
+        "--from",
+        &url,
+        "--repo",
+        from,
+        "--label",
+        "one",
+    ])
+    .exits(0);
+    assert_modes(&repo, 0o700, 0o600);
+
+    // It does not end: the tool prepares the files, and says that it could not.
+    let tool = desk.file(
+        "tool",
+        "#!/bin/sh\nmariadb-backup \"$@\"\ncase \"$*\" in *--prepare*) exit 1;; esac\n",
+    );
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&tool, open).expect("a mode");
+    let tool = tool.to_str().expect("a name in UTF-8");
+    let building = desk.path("data.refloat-building");
+    let rebuild = ["rebuild", "--no-defaults", "--from", &url, "--to", to];
+    run(&[&rebuild[..], &["--tool", tool]].concat()).exits(1);
+    assert_modes(&building, 0o700, 0o600);
+    std::fs::remove_dir_all(&building).expect("it is there");
+    let restore = ["restore", "one", "--repo", from, "--to", to];
+    run(&[&restore[..], &["--tool", tool]].concat()).exits(1);
+    assert_modes(&building, 0o700, 0o600);
+    run(&restore).exits(0);
+    assert_modes(&data, 0o700, 0o660);
+    assert_modes(&desk.state(), 0o700, 0o600);
+
+    // As the server itself has made them.
+    for path in &all(&data)[1..] {
+        let name = path.strip_prefix(&data).expect("it is in there");
+        let original = server.datadir().join(name);
+        if original.exists() {
+            assert_eq!(mode(path), mode(&original), "{}", name.display());
+        }
     }
 }

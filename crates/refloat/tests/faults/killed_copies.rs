@@ -1,15 +1,16 @@
 //! Kills at random moments of each process that takes part in a backup, a restore or a rebuild:
-//! the program, the tool, the shell that it runs in, ssh, and the program at the donor's end.
+//! the program, the tool, the shell that it runs in, ssh, the program at the donor's end, and the
+//! server that replays logs and what reads them.
 //!
 //! After each of them there is all of a result or nothing of it, the old data are intact, nothing
 //! goes on running, and the same command, given again, completes. `REFLOAT_COPY_KILLS` sets the
 //! number of kills, `REFLOAT_KILL_SEED` the seed of their moments.
 
-// Hazard of files: kill -9 of each process of a backup, restore and rebuild of files at random
-//   (50 kills, 1,000 in the slow tests), sessions that send files, and the donor itself: all or
-//   nothing, old data intact, the same command completes
+// Hazard of files: kill -9 of each process of a backup, restore (with binary logs, too) and rebuild
+//   of files at random (54 kills, 1,080 in the slow tests), sessions that send files, and the donor
+//   itself: all or nothing, old data intact, the same command completes
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -30,9 +31,11 @@ const LONG: Duration = Duration::from_secs(120);
 /// Kills of one command, at most, before it may end.
 const KILLS_EACH: u64 = 4;
 /// All kills, unless another number is set.
-const USUAL: u64 = 50;
+pub const USUAL: u64 = 50;
 /// Of all kills, those of copies of a `MySQL` server.
 const CLONES: u64 = 12;
+/// Besides, those of restores that replay logs: each takes seconds.
+const REPLAYS: u64 = 4;
 /// What a complaint of the program begins with.
 const ERROR: &str = "refloat: error: ";
 /// The file by which a folder is known that a restore has put in place.
@@ -273,7 +276,7 @@ fn kill(pid: u32) {
     let _ = command.args(["-KILL", &pid.to_string()]).output();
 }
 
-/// A repository.
+/// Where backups go, and what opens it.
 #[derive(Clone)]
 struct Repo {
     url: String,
@@ -371,6 +374,30 @@ impl Stage {
         is_new
     }
 
+    /// The last backup, and all that the logs have behind it.
+    fn replay(&self) -> Command {
+        let mut command = self.restore("latest", &self.target.data);
+        command.args(["--until", "latest"]);
+        command
+    }
+
+    /// Whether the data directory holds what such a restore brings: then a server works with a copy
+    /// of it, and gives these `rows`. That server has ended before, and has afterwards.
+    fn is_replayed(&self, server: &mut Ephemeral, rows: &str, story: &str) -> bool {
+        let is_new = self.target.is_new(story);
+        if is_new {
+            let copy = server.datadir();
+            fs::remove_dir_all(&copy).unwrap();
+            let mut cp = Command::new("cp");
+            let copied = cp.arg("-a").args([&self.target.data, &copy]).status();
+            assert!(copied.unwrap().success(), "{story}");
+            server.restart().unwrap();
+            assert_eq!(ask(server, LATER), rows, "{story}");
+            server.stop().unwrap();
+        }
+        is_new
+    }
+
     fn rebuild(&self, url: &str, more: &[&str]) -> Command {
         let to = self.target.data.to_str().unwrap();
         let args = ["rebuild", "--no-defaults", "--no-progress", "--from", url];
@@ -438,16 +465,68 @@ fn has_tool(pid: u32) -> bool {
 }
 
 const ROWS: &str = "SELECT COUNT(*), SUM(id), BIT_XOR(CRC32(text)) FROM shop.t";
+/// The same of a table that only the logs have.
+const LATER: &str = "SELECT COUNT(*), SUM(id), BIT_XOR(CRC32(text)) FROM shop.later";
 
-#[test]
-fn killed_copies_of_mariadb_are_whole_or_not_there() {
-    let mut stage = Stage::new("MariaDB");
-    let mut server = servers::start(&servers::quick(ServerKind::MariaDb1011));
+/// The server goes on behind its last backup, and its logs are archived. Returns what it answers.
+fn goes_on(stage: &Stage, server: &Instance) -> String {
+    ask(
+        server,
+        "CREATE TABLE shop.later (id INT PRIMARY KEY, text TEXT); \
+         INSERT INTO shop.later SELECT seq, SHA2(seq, 512) FROM shop.seq_1_to_20000; \
+         DELETE FROM shop.later WHERE id % 3 = 0; UPDATE shop.later SET text = MD5(text) WHERE id % 2",
+    );
+    let url = server.socket_url();
+    let archive = [
+        "binlog",
+        "archive",
+        "--no-defaults",
+        "--once",
+        "--from",
+        &url,
+    ];
+    finish(stage.refloat(&[&archive[..], &stage.repo.args()].concat())).exits(0);
+    ask(server, LATER)
+}
+
+/// Restores that replay logs are killed. What they bring is tried by a server that has ended.
+fn replays_are_killed(stage: &mut Stage, server: &mut Ephemeral, rows: &str) {
+    let total = number("REFLOAT_COPY_KILLS", USUAL) * REPLAYS / USUAL;
+    let (_, whole) = stage.filled_by(stage.replay());
+    let server = RefCell::new(server);
+    let mut kills = 0;
+    while kills < total {
+        let (mut dice, mut story) = (Dice(stage.dice.0), stage.story.clone());
+        stage.target.begin_anew();
+        kills += Campaign {
+            name: "restore with logs",
+            command: &|| stage.replay(),
+            stage,
+            donor: None,
+            whole: &whole,
+            look: &|story| stage.is_replayed(&mut server.borrow_mut(), rows, story),
+        }
+        .run(total - kills, &mut dice, &mut story);
+        (stage.dice, stage.story) = (dice, story);
+    }
+}
+
+/// A server of MariaDB with a table that is on its disk.
+fn with_rows() -> Ephemeral {
+    let logging = servers::quick(ServerKind::MariaDb1011).option("log_bin", "binlog");
+    let server = servers::start(&logging);
     ask(
         &server,
         "CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY, text TEXT) SELECT seq AS id, SHA2(seq, 512) AS text FROM shop.seq_1_to_20000; \
          FLUSH TABLES shop.t FOR EXPORT; UNLOCK TABLES",
     );
+    server
+}
+
+#[test]
+fn killed_copies_of_mariadb_are_whole_or_not_there() {
+    let mut stage = Stage::new("MariaDB");
+    let mut server = with_rows();
     let rows = ask(&server, ROWS);
     let url = server.socket_url();
     stage.ssh = Some(SshServer::start());
@@ -525,7 +604,6 @@ fn killed_copies_of_mariadb_are_whole_or_not_there() {
         };
         (stage.dice, stage.story) = (dice, story);
     }
-    eprintln!("{}", stage.story);
     let mut slow = [
         stage.backup(&url, &stage.repo, "restarted"),
         stage.rebuild(&url, &[]),
@@ -540,7 +618,10 @@ fn killed_copies_of_mariadb_are_whole_or_not_there() {
         stage.backups(repo, &["verify"]).exits(0);
     }
     // And a server works with what is there.
+    let later = goes_on(&stage, &server);
     server.stop().unwrap();
+    replays_are_killed(&mut stage, &mut server, &later);
+    eprintln!("{}", stage.story);
     finish(stage.restore("latest", &server.datadir())).exits(0);
     server.restart().unwrap();
     assert_eq!(ask(&server, ROWS), rows);

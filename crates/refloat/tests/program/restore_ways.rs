@@ -11,10 +11,17 @@ use refloat_run::events::{Outcome, RunResult};
 use refloat_sandbox::{GaleraOptions, ServerKind, SstMethod};
 use refloat_testkit::servers;
 use refloat_testkit::stop::StopOnDrop;
+use serde_json::Value;
 
 use crate::restore::{Place, ROWS};
 use crate::support::{Run, among_own_mounts, command};
 use crate::time_limits::KillOnDrop;
+
+/// How many times as long as planned something may take, and the other way round.
+const NEAR: f64 = 5.0;
+/// Seconds that it may take besides, which no rate foretells: servers start, rows are proven, and
+/// applications are given way.
+const FIXED: f64 = 10.0;
 
 /// The command without `--way`.
 fn restore(place: &Place, args: &[&str]) -> Command {
@@ -23,6 +30,44 @@ fn restore(place: &Place, args: &[&str]) -> Command {
 
 fn run(mut command: Command) -> Run {
     Run::of(&mut command)
+}
+
+/// What a restore has recorded: its plan, and its result.
+fn recorded(place: &Place, run: &Run) -> (Value, Value) {
+    let last: Value = serde_json::from_str(run.stdout.lines().last().expect("a result"))
+        .unwrap_or_else(|error| panic!("{error}: {}", run.stdout));
+    let runs = RunDir::list(place.state.path()).expect("runs");
+    let newest = runs.iter().rfind(|dir| dir.has("restore.json"));
+    let state: Value = newest
+        .and_then(|dir| dir.read("restore.json").ok())
+        .expect("the record of a restore");
+    (state["plan"].clone(), last["outcome"]["summary"].clone())
+}
+
+/// Whether something took about as long as planned. That is wide: a rate is measured for a second,
+/// other tests take their turns at the processors, and what is loaded here is little. Whole times
+/// are compared all the same, because they are what is planned; where the rates come from is
+/// asserted beside them.
+fn is_near(planned: f64, took: f64) -> bool {
+    took < planned * NEAR + FIXED && planned < took * NEAR
+}
+
+#[track_caller]
+fn assert_near(what: &str, planned: &Value, took: &Value) {
+    let both = planned.as_f64().zip(took.as_f64());
+    let (planned, took) = both.unwrap_or_else(|| panic!("{what}: {planned} {took}"));
+    assert!(
+        is_near(planned, took),
+        "{what} was planned with {planned} s and took {took} s"
+    );
+}
+
+#[test]
+fn forecasts_that_were_wrong_once_are_not_near() {
+    // By a rate that was assumed, and by one into which fixed seconds had gone.
+    for (planned, took) in [(2.4, 31.2), (254.0, 49.0)] {
+        assert!(!is_near(planned, took), "{planned} {took}");
+    }
 }
 
 #[test]
@@ -35,10 +80,10 @@ fn the_faster_way_is_taken_beside_applications_and_on_mount_points() {
     place.all_are_in_step();
     another_backup_tool_is_found_first(&place);
     the_faster_way_is_taken(&place);
-    applications_go_on(&place);
+    let rates = applications_go_on(&place);
     what_is_not_proven_is_served_by_all(&place);
     refused_while_the_cluster_serves(&place);
-    old_data_that_cannot_be_set_aside_are_given_up(&place);
+    old_data_that_cannot_be_set_aside_are_given_up(&place, &rates);
 }
 
 /// The nodes' own mariadb-backup lies in the servers' tree. That of the machine's packages, which
@@ -190,7 +235,8 @@ fn what_is_not_proven_is_served_by_all(place: &Place) {
 }
 
 /// A dense sequence is written through every node during the load: no acknowledged row is missing.
-fn applications_go_on(place: &Place) {
+/// Returns the rates that were measured before, by which the load was planned.
+fn applications_go_on(place: &Place) -> Value {
     place.ask(
         0,
         "CREATE DATABASE app; CREATE TABLE app.seq (node INT, n INT, PRIMARY KEY (node, n))",
@@ -217,8 +263,8 @@ fn applications_go_on(place: &Place) {
             })
             .collect();
         let _end = StopOnDrop(&end);
-        let args = ["--load-rate", "1M", "--replicate-rate", "100M"];
-        let done = run(restore(place, &args));
+        // So slow that the other way is not taken, however slow this one turns out to be.
+        let done = run(restore(place, &["--load-rate", "256K", "--json"]));
         end.store(true, Ordering::Relaxed);
         let written: Vec<i64> = writers
             .into_iter()
@@ -226,13 +272,18 @@ fn applications_go_on(place: &Place) {
             .collect();
         (done, written)
     });
-    let done = done.exits(0);
-    assert!(
-        done.stdout
-            .contains("rows in 1 table, the same on all 3 nodes"),
-        "{}",
-        done.stdout
+    let (plan, done) = recorded(place, &done.exits(0));
+    assert_eq!(done["loaded"]["tables"], 1, "{done}");
+    let mut others = done["nodes"].as_array().expect("nodes").iter();
+    let is_same = others.all(|node| node["same"] == true || node["name"] == done["node"]);
+    assert!(is_same, "{done}");
+    assert_eq!(
+        plan["rates"]["replicate"]["from"]["what"], "tried",
+        "{plan}"
     );
+    assert_eq!(plan["rates"]["copy"]["from"]["what"], "tried", "{plan}");
+    let planned = &plan["estimates"]["replicate"];
+    assert_near("the load", planned, &done["loaded"]["seconds"]);
     place.is_whole();
     for (at, written) in written.iter().enumerate() {
         assert!(*written > 0);
@@ -243,6 +294,7 @@ fn applications_go_on(place: &Place) {
         place.ask(1, "SELECT COUNT(*), SUM(id) FROM shop.t"),
         format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2)
     );
+    plan["rates"].clone()
 }
 
 /// Runs the command where the data directories of the last two nodes are mount points.
@@ -392,7 +444,8 @@ fn nobody_can_start_it_alone(place: &Place, args: &[&str]) {
     }
 }
 
-fn old_data_that_cannot_be_set_aside_are_given_up(place: &Place) {
+/// The full copies that follow take about as long as those rates foretell.
+fn old_data_that_cannot_be_set_aside_are_given_up(place: &Place, rates: &Value) {
     // Another kind of dump: a folder of compressed files.
     let dumped = place.state.path().join("dumped");
     let mut dump = command(place.state.path());
@@ -418,7 +471,15 @@ fn old_data_that_cannot_be_set_aside_are_given_up(place: &Place) {
         let words = format!("{} loses its old data", place.name(at));
         assert!(plan.contains(&words), "{words}: {plan}");
     }
-    on_mount_points(place, &restore(&args)).exits(0);
+    let done = on_mount_points(place, &restore(&[&args[..], &["--json"]].concat()));
+    let (_, done) = recorded(place, &done.exits(0));
+    for at in [1, 2] {
+        let joined = &done["nodes"][at]["joined"];
+        let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{done}, {rates}"));
+        let copy = number(&joined["copied"]) / number(&rates["copy"]["bytes_per_second"]);
+        let planned = Value::from(number(&rates["restart_seconds"]) + copy);
+        assert_near("a full copy", &planned, &joined["join_seconds"]);
+    }
     place.is_whole();
     assert_eq!(
         place.ask(1, "SELECT COUNT(*), SUM(id) FROM shop.t"),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use refloat_host::GraState;
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::disk::SmallDisk;
+use refloat_testkit::random::Rng;
 use refloat_testkit::servers;
 use refloat_testkit::wait_until;
 
@@ -19,7 +20,7 @@ use crate::support::{Run, command, sandbox_in, state_folder};
 const LONG: Duration = Duration::from_secs(120);
 /// What a server logs that gives up, and how long it may then take to end.
 const ABORTS: &str = "ReplicatorSMM::abort()";
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Enough to be on its way for a while at the lowest rate, in bytes.
 const MANY: u64 = 24 << 20;
 
@@ -168,6 +169,13 @@ impl Place {
         });
     }
 
+    /// Waits until processes at one end of a copy have begun.
+    fn works_on_a_copy(&self, at: usize) {
+        wait_until("somebody works on a copy", || {
+            !self.node(at).helpers().is_empty()
+        });
+    }
+
     /// Waits until a donor has ended its part, and keeps pace again.
     fn is_in_step(&self, at: usize) {
         wait_until("the donor in step", || {
@@ -243,14 +251,22 @@ impl<'p> Logs<'p> {
         log(self.nodes[1]).split_off(self.begins[1])
     }
 
-    /// Both ends fail and say why, and nothing of the joiner is left running.
+    /// Waits until the joiner has ended, and returns whether it has joined: then it is stopped.
     #[track_caller]
-    fn fail(&self, at_joiner: &str, at_donor: &str) {
+    fn end(&self) -> bool {
         let joiner = self.nodes[0];
+        let is_ready = || {
+            let ready = joiner.query("SHOW STATUS LIKE 'wsrep_ready'");
+            ready.is_ok_and(|ready| ready.contains("ON"))
+        };
         wait_until("the end of its helpers", || {
             joiner.helpers().is_empty()
-                && (joiner.pid().unwrap().is_none() || self.joiner().contains(ABORTS))
+                && (joiner.pid().unwrap().is_none() || self.joiner().contains(ABORTS) || is_ready())
         });
+        let has_joined = is_ready();
+        if has_joined {
+            joiner.stop().unwrap();
+        }
         // Two threads of the server may give up at the same moment, and then wait for each other
         // for ever: one because its script has failed, one because the donor says so.
         let begun = Instant::now();
@@ -260,6 +276,13 @@ impl<'p> Logs<'p> {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+        has_joined
+    }
+
+    /// Both ends fail and say why, and nothing of the joiner is left running.
+    #[track_caller]
+    fn fail(&self, at_joiner: &str, at_donor: &str) {
+        self.end();
         let found = self.joiner();
         assert!(
             found.contains(at_joiner),
@@ -365,8 +388,8 @@ fn joins(place: &Place) {
     keeps(3);
 }
 
-// Hazard of clusters: a full copy in which the donor dies, the joiner dies, connections are lost or
-//   the disk is full: both ends say why, the old data stay, and the next start joins
+// Hazard of clusters: a full copy in which the donor dies, the joiner dies, connections are lost,
+//   the disk is full or becomes full: both ends say why, the old data stay, the next start joins
 #[test]
 fn nodes_join_by_the_program_whatever_goes_wrong() {
     let place = Place::new(ServerKind::MariaDb1011);
@@ -401,6 +424,20 @@ fn nodes_join_by_the_program_whatever_goes_wrong() {
     );
     place.is_in_step(1);
 
+    let mut rng = moments();
+    let end = *rng.pick(&[2, 1]);
+    let logs = place.begin(2, 1);
+    place.works_on_a_copy(end);
+    // What earlier ones have brought does not come again, so it may be over after a second.
+    std::thread::sleep(Duration::from_millis(rng.below(500) as u64));
+    one_is_killed(&place, &[end], &mut rng);
+    if logs.end() {
+        // It had all that it needed, or was quicker.
+        place.write_much();
+    }
+    place.is_in_step(1);
+
+    // Whatever became of these, the next one joins.
     let logs = place.begin(2, 1);
     place.copies(2);
     nobody_sees_the_password(&place, &[1, 2]);
@@ -425,20 +462,33 @@ fn nodes_join_by_the_program_whatever_goes_wrong() {
         assert!(rate < 24.0, "{rate} MiB/s");
     }
 
-    node.stop().unwrap();
+    the_disk_is_full(&place);
     place.configure(&[0, 1, 2], "[sst]\nrlimit=1G");
+    place.joins(2, 1);
+}
+
+/// The joiner's disk is too small for a copy, or becomes so meanwhile.
+fn the_disk_is_full(place: &Place) {
+    let node = place.node(2);
+    node.stop().unwrap();
     let disk = SmallDisk::mount_over(&node.datadir(), 20).unwrap();
     let logs = place.begin(2, 1);
     // Nothing was copied, and nothing is left.
     logs.fail("make room", "bytes are free in");
     assert_eq!(place.left(2), Vec::<PathBuf>::new());
-    drop(disk);
-    place.joins(2, 1);
+    disk.grow(1024);
+    let logs = place.begin(2, 1);
+    place.copies(2);
+    disk.leave(1);
+    let full = "No space left on device";
+    logs.fail(full, full);
+    place.is_in_step(1);
 }
 
 /// A process of a copy is killed, at either end and at another moment each time: the next start
 /// joins, whatever became of this one. `REFLOAT_SST_KILLS` sets how often.
-// Hazard of clusters: kill -9 of processes of a full copy, at either end (the slow tests)
+// Hazard of clusters: kill -9 of processes of a full copy, at either end, at random: one in the
+//   usual tests, a hundred in the slow ones
 #[test]
 #[ignore = "minutes of full copies"]
 fn whoever_is_killed_during_a_copy_the_next_one_joins() {
@@ -446,36 +496,56 @@ fn whoever_is_killed_during_a_copy_the_next_one_joins() {
     let kills: u64 = kills.map_or(20, |kills| kills.parse().expect("a number"));
     let place = Place::new(ServerKind::MariaDb1011);
     place.configure(&[0, 1, 2], "[sst]\nrlimit=8M");
-    let node = place.node(2);
-    let mut killed = 0;
-    for round in 0..kills {
-        node.stop().unwrap();
-        // So that copies do not become longer and longer.
-        place.node(0).query("TRUNCATE TABLE shop.random").unwrap();
-        place.write_much();
-        place.begin(2, 1);
-        wait_until("the donor copies", || !place.node(1).helpers().is_empty());
-        // Up to four seconds from the beginning; a copy takes three at that rate.
-        std::thread::sleep(Duration::from_millis(round * 379 % 4000));
-        let helpers = [2, 1].map(|at| place.node(at).helpers());
-        let helpers: Vec<u32> = helpers.concat();
-        if let Some(pid) = helpers.get((round % helpers.len().max(1) as u64) as usize) {
-            let kill = Command::new("kill").args(["-9", &pid.to_string()]).status();
-            killed += u64::from(kill.unwrap().success());
-        }
-        if node.wait_ready(LONG).is_err() {
-            wait_until("its end", || {
-                node.pid().unwrap().is_none() && node.helpers().is_empty()
-            });
-        }
-        place.is_in_step(1);
-        if node.pid().unwrap().is_some() {
-            node.stop().unwrap();
-        }
-        place.joins(2, 1);
-        assert_eq!(place.left(1), Vec::<PathBuf>::new(), "round {round}");
-    }
+    let mut rng = moments();
+    let killed = (0..kills).filter(|_| a_copy_is_killed(&place, &mut rng));
+    let killed = killed.count() as u64;
     assert!(killed >= kills / 2, "only {killed} of {kills} were killed");
+}
+
+/// Random moments and processes, the same for the same `REFLOAT_KILL_SEED`.
+fn moments() -> Rng {
+    let seed = std::env::var("REFLOAT_KILL_SEED").ok();
+    let seed = seed.map_or(u64::from(std::process::id()), |seed| {
+        seed.parse().expect("a number")
+    });
+    eprintln!("REFLOAT_KILL_SEED={seed}");
+    Rng::new(seed)
+}
+
+/// Kills one of the processes of a copy, and has the joiner join all the same. Returns whether one
+/// was there.
+fn a_copy_is_killed(place: &Place, rng: &mut Rng) -> bool {
+    let node = place.node(2);
+    node.stop().unwrap();
+    // So that copies do not become longer and longer.
+    place.node(0).query("TRUNCATE TABLE shop.random").unwrap();
+    place.write_much();
+    let logs = place.begin(2, 1);
+    place.works_on_a_copy(1);
+    std::thread::sleep(Duration::from_millis(rng.below(4000) as u64));
+    let is_killed = one_is_killed(place, &[2, 1], rng);
+    logs.end();
+    place.is_in_step(1);
+    place.joins(2, 1);
+    assert_eq!(place.left(1), Vec::<PathBuf>::new());
+    is_killed
+}
+
+/// Kills one of the processes that work on a copy at these ends. Returns whether there was one.
+fn one_is_killed(place: &Place, ends: &[usize], rng: &mut Rng) -> bool {
+    loop {
+        let helpers = ends.iter().flat_map(|at| place.node(*at).helpers());
+        let helpers: Vec<u32> = helpers.collect();
+        if helpers.is_empty() {
+            return false;
+        }
+        let victim = rng.pick(&helpers).to_string();
+        let kill = Command::new("kill").args(["-9", &victim]).status();
+        // That one may just have ended by itself.
+        if kill.unwrap().success() {
+            return true;
+        }
+    }
 }
 
 /// Whoever lists the processes of the machine sees neither the password of the copies' account nor

@@ -177,12 +177,15 @@ impl Place {
     }
 
     /// Waits until a donor has ended its part, and keeps pace again.
+    #[track_caller]
     fn is_in_step(&self, at: usize) {
-        wait_until("the donor in step", || {
-            let state = "SHOW STATUS LIKE 'wsrep_local_state_comment'";
-            let state = self.node(at).query(state);
-            state.is_ok_and(|state| state.contains("Synced")) && self.node(at).helpers().is_empty()
-        });
+        let (node, begun) = (self.node(at), Instant::now());
+        let state = || node.query("SHOW STATUS LIKE 'wsrep_local_state_comment'");
+        while !state().is_ok_and(|state| state.contains("Synced")) || !node.helpers().is_empty() {
+            let found = (state(), node.helpers());
+            assert!(begun.elapsed() < LONG, "{found:?}: {}", log(node));
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// How many old binary logs of a node are kept beside its own. Its own is whole, and so are
@@ -424,20 +427,6 @@ fn nodes_join_by_the_program_whatever_goes_wrong() {
     );
     place.is_in_step(1);
 
-    let mut rng = moments();
-    let end = *rng.pick(&[2, 1]);
-    let logs = place.begin(2, 1);
-    place.works_on_a_copy(end);
-    // What earlier ones have brought does not come again, so it may be over after a second.
-    std::thread::sleep(Duration::from_millis(rng.below(500) as u64));
-    one_is_killed(&place, &[end], &mut rng);
-    if logs.end() {
-        // It had all that it needed, or was quicker.
-        place.write_much();
-    }
-    place.is_in_step(1);
-
-    // Whatever became of these, the next one joins.
     let logs = place.begin(2, 1);
     place.copies(2);
     nobody_sees_the_password(&place, &[1, 2]);
@@ -487,8 +476,7 @@ fn the_disk_is_full(place: &Place) {
 
 /// A process of a copy is killed, at either end and at another moment each time: the next start
 /// joins, whatever became of this one. `REFLOAT_SST_KILLS` sets how often.
-// Hazard of clusters: kill -9 of processes of a full copy, at either end, at random: one in the
-//   usual tests, a hundred in the slow ones
+// Hazard of clusters: kill -9 of processes of a full copy, at either end (the slow tests)
 #[test]
 #[ignore = "minutes of full copies"]
 fn whoever_is_killed_during_a_copy_the_next_one_joins() {

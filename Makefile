@@ -44,12 +44,14 @@ demo: build ## See a dump loaded by the stock client and by refloat; DEMO_ROWS=5
 test: toolchain servers ## Run every test but the slow ones, on real servers
 	$(CARGO) test --locked --workspace --no-run
 	CARGO="$(CARGO)" TARGET="$(TARGET)" scripts/test
+	$(CARGO) test --locked --workspace --doc
 
 .PHONY: test-slow
 test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults (hours)
 	$(CARGO) build --release --locked -p refloat
 	$(CARGO) test --locked --workspace --no-run
 	CARGO="$(CARGO)" TARGET="$(TARGET)" REFLOAT=$(abspath $(TARGET))/release/refloat scripts/test --slow
+	$(CARGO) test --locked --workspace --doc
 
 .PHONY: test-random
 test-random: toolchain servers ## Compare 51,000 dumps put together at random with the stock client (an hour)

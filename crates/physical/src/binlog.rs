@@ -8,7 +8,7 @@ pub mod kept;
 mod logs;
 pub(crate) mod replay;
 mod survey;
-mod until;
+pub(crate) mod until;
 
 pub use about::ArchiveAbout;
 pub use archive::{ArchiveOptions, ArchiveOutcome, archive};

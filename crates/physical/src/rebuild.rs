@@ -261,7 +261,9 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     if options.replica.is_some() {
         let is_checked = options.target.check.is_some();
         against.extend(replica::objections((&options.donor, &server), is_checked));
-        against.extend(replica::no_look_at_logs(&mut conn));
+        if server.has_binlog {
+            against.extend(replica::no_look_at_logs(&mut conn));
+        }
     }
     against.extend(options.donor.no_desync(&server));
     let outside = &server.tables_outside;

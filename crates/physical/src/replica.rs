@@ -9,6 +9,8 @@ use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection, Error, Secret, Target, Vendor};
 
 use crate::about::BinlogPosition;
+use crate::binlog::archive::{ServerLog, server_logs};
+use crate::binlog::until::number_of;
 use crate::donor::DonorOptions;
 use crate::error::PhysicalError;
 use crate::held::open_file;
@@ -66,16 +68,11 @@ pub fn objections((donor, server): (&DonorOptions, &Server), is_checked: bool) -
 }
 
 /// Why nobody could tell whether a new replica has caught up with this donor.
-pub fn no_look_at_logs(donor: &mut Connection) -> Option<Refusal> {
-    let error = Logs::of(donor).err().filter(Error::is_access_denied)?;
-    let privilege = match donor.server().vendor {
-        Vendor::MariaDb => "BINLOG MONITOR",
-        Vendor::MySql => "REPLICATION CLIENT",
-    };
-    let reason = format!("the account may not see how far the donor's binary log goes: {error}");
-    Some(Refusal::new(reason).hint(format!(
-        "GRANT {privilege} ON *.* to the account of --from."
-    )))
+pub fn no_look_at_logs(donor: &mut Connection) -> Vec<Refusal> {
+    match server_logs(donor) {
+        Err(PhysicalError::Refused(against)) => against,
+        _ => Vec::new(),
+    }
 }
 
 /// Whether transactions of a `MySQL` server have GTIDs.
@@ -143,10 +140,10 @@ pub fn catch_up(
     run: &Run,
 ) -> Result<(), PhysicalError> {
     run.progress.set_phase(Phase::CatchUp);
-    let logs = Connection::connect(donor)
-        .and_then(|mut donor| Logs::of(&mut donor))
+    let mut donor = Connection::connect(donor)
         .map_err(PhysicalError::server("asking the donor for its logs"))?;
-    let mut whole = None;
+    let logs = server_logs(&mut donor)?;
+    drop(donor);
     loop {
         let state = State::look(conn)?;
         if !state.error.is_empty() {
@@ -155,9 +152,8 @@ pub fn catch_up(
                 reason: state.error,
             });
         }
-        if let Some(left) = logs.after(&state.file, state.position) {
-            let whole = *whole.get_or_insert(left);
-            run.progress.set_behind(whole, whole.saturating_sub(left));
+        if let Some(left) = left_of(&logs, &state.file, state.position) {
+            run.progress.set_behind(left);
             if left == 0 {
                 return Ok(());
             }
@@ -169,34 +165,15 @@ pub fn catch_up(
     }
 }
 
-/// The binary logs of a server at a moment: their names and sizes in bytes, the oldest first.
-struct Logs(Vec<(String, u64)>);
-
-impl Logs {
-    fn of(conn: &mut Connection) -> Result<Self, Error> {
-        let rows = conn.query("SHOW BINARY LOGS")?;
-        let of = |row| Some((rows.str(row, 0)?.to_owned(), rows.u64(row, 1)?));
-        Ok(Self((0..rows.len()).filter_map(of).collect()))
+/// Bytes between a position and the end of these logs. `None`: none of them has that name, as
+/// before the first event has arrived.
+fn left_of(logs: &[ServerLog], file: &str, position: u64) -> Option<u64> {
+    if let Some(at) = logs.iter().position(|log| log.name == file) {
+        let bytes: u64 = logs[at..].iter().map(|log| log.size).sum();
+        return Some(bytes.saturating_sub(position));
     }
-
-    /// Bytes between a position and the end of the logs. `None`: none of them has that name, as
-    /// before the first event has arrived.
-    fn after(&self, file: &str, position: u64) -> Option<u64> {
-        let at = self.0.iter().position(|(name, _)| name == file);
-        let newer = || {
-            // A log that was begun since.
-            let (last, _) = self.0.last()?;
-            (!file.is_empty() && number(file)? > number(last)?).then_some(0)
-        };
-        let Some(at) = at else { return newer() };
-        let bytes: u64 = self.0[at..].iter().map(|(_, size)| size).sum();
-        Some(bytes.saturating_sub(position))
-    }
-}
-
-/// The number of a binary log.
-fn number(file: &str) -> Option<u64> {
-    file.rsplit('.').next()?.parse().ok()
+    // A log that was begun since.
+    (number_of(file)? > logs.last()?.number).then_some(0)
 }
 
 /// The donor's position in its binary log, as the tool left it beside the files.
@@ -375,14 +352,19 @@ mod tests {
 
     #[test]
     fn how_far_a_replica_is_behind() {
-        let log = |name: &str, size| (name.to_owned(), size);
-        let logs = Logs(vec![log("b.000009", 500), log("b.000010", 300)]);
-        assert_eq!(logs.after("b.000009", 100), Some(700));
-        assert_eq!(logs.after("b.000010", 300), Some(0));
+        let log = |number: u64, size| ServerLog {
+            name: format!("b.{number:06}"),
+            number,
+            size,
+        };
+        let logs = [log(9, 500), log(10, 300)];
+        let left = |file, position| left_of(&logs, file, position);
+        assert_eq!(left("b.000009", 100), Some(700));
+        assert_eq!(left("b.000010", 300), Some(0));
         // Written to, or rotated, since the donor was asked.
-        assert_eq!(logs.after("b.000010", 400), Some(0));
-        assert_eq!(logs.after("b.000011", 4), Some(0));
-        assert_eq!(logs.after("", 0), None);
-        assert_eq!(logs.after("b.000008", 4), None);
+        assert_eq!(left("b.000010", 400), Some(0));
+        assert_eq!(left("b.000011", 4), Some(0));
+        assert_eq!(left("", 0), None);
+        assert_eq!(left("b.000008", 4), None);
     }
 }

@@ -191,16 +191,12 @@ fn run_and_ask(
     let Some(check) = check else { return Ok(()) };
     let (begun, mut reported) = (Instant::now(), false);
     let mut seen = Instant::now();
-    // Write-sets that a node has to apply, at first.
-    let mut whole = None;
     loop {
         let last = match look_at(check, folder) {
             Ok(Seen::Ready) => return Ok(()),
             Ok(Seen::Joining(left)) => {
-                let whole = *whole.get_or_insert(left);
                 run.progress.set_phase(Phase::CatchUp);
-                let done = whole.saturating_sub(left);
-                run.progress.set_behind(whole.max(left), done);
+                run.progress.set_behind(left);
                 format!("it is not in sync yet, and has {left} write-sets to apply")
             }
             // An older server may be ending only now, or the address may belong to another one.

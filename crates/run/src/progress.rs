@@ -154,12 +154,18 @@ impl Progress {
         c.redo_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Sets how many bytes of the source's log a new replica has to apply until it has caught up,
-    /// and how many of them it has applied.
-    pub fn set_behind(&self, total: u64, done: u64) {
+    /// Sets how much a new server still has to replicate until it has caught up: bytes of its
+    /// source's log, or write-sets. The most that was ever left counts as the whole.
+    pub fn set_behind(&self, left: u64) {
         let c = &self.0.counters;
+        let before = c.behind_total.load(Ordering::Relaxed);
+        let total = if before == u64::MAX {
+            left
+        } else {
+            before.max(left)
+        };
         c.behind_total.store(total, Ordering::Relaxed);
-        c.behind_done.store(done, Ordering::Relaxed);
+        c.behind_done.store(total - left, Ordering::Relaxed);
     }
 
     /// Enters a phase.

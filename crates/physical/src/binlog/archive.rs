@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::about::ServerFacts;
 use crate::binlog::about::ArchiveAbout;
 use crate::binlog::archive::resume::Resume;
+pub(crate) use crate::binlog::archive::resume::{ServerLog, server_logs};
 use crate::binlog::archive::stream::Stream;
 pub(crate) use crate::binlog::archive::stream::Verified;
 use crate::error::PhysicalError;
@@ -176,7 +177,7 @@ fn connect(options: &ArchiveOptions) -> Result<Connection, PhysicalError> {
 /// Refuses logs that the account may not read, or that a replica receives in another form than they
 /// have on disk.
 fn is_readable(conn: &mut Connection) -> Result<(), PhysicalError> {
-    resume::server_logs(conn)?;
+    server_logs(conn)?;
     let rows = conn
         .query("SHOW GLOBAL VARIABLES LIKE 'encrypt_binlog'")
         .map_err(PhysicalError::server("asking for a setting"))?;
@@ -254,7 +255,7 @@ fn follow(
     run: &Run,
     outcome: &mut ArchiveOutcome,
 ) -> Result<(), PhysicalError> {
-    let logs = resume::server_logs(&mut conn)?;
+    let logs = server_logs(&mut conn)?;
     let resume = Resume::find(journal, &logs)?;
     let target = logs
         .last()

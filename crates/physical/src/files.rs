@@ -1,8 +1,9 @@
 //! Operations on files and folders that several modules need: names, labels, free space, syncing.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use refloat_host::Host;
@@ -13,6 +14,14 @@ use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 pub const FOLDER_MODE: u32 = 0o700;
 /// Permissions of files: those that servers give.
 pub const FILE_MODE: u32 = 0o660;
+
+/// Makes a folder, and those above it that are missing, for files that only a server may read.
+pub fn make_folders(path: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(FOLDER_MODE)
+        .create(path)
+}
 
 /// The wanted names in a folder.
 pub fn names(folder: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<OsString>> {

@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::PhysicalError;
+use crate::files::make_folders;
 use crate::held::{Held, open_file};
 use crate::sparse;
 
@@ -289,11 +290,7 @@ impl Building {
         for entry in entries {
             let path = self.path.join(confined(&entry.path)?);
             if let Some(folder) = path.parent() {
-                DirBuilder::new()
-                    .recursive(true)
-                    .mode(0o700)
-                    .create(folder)
-                    .map_err(PhysicalError::file(folder, "making the folder"))?;
+                make_folders(folder).map_err(PhysicalError::file(folder, "making the folder"))?;
             }
             let make = || -> io::Result<()> {
                 let file = OpenOptions::new()

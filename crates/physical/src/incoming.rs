@@ -1,16 +1,16 @@
 //! Files that arrive in a folder before their names are known: each has a number until everything
 //! is complete, because files are renamed, removed and recreated while they are copied.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use refloat_repository::BLOCK;
 
 use crate::error::PhysicalError;
-use crate::files::FOLDER_MODE;
+use crate::files::make_folders;
 use crate::folder::confined;
 use crate::sparse;
 use crate::stream::{Blocks, Files};
@@ -32,7 +32,7 @@ impl Incoming {
     /// Nothing can be created in it.
     pub fn begin(folder: &Path) -> Result<Self, PhysicalError> {
         let numbered = folder.join(INCOMING);
-        make_folder(&numbered).map_err(PhysicalError::file(&numbered, "making the folder"))?;
+        make_folders(&numbered).map_err(PhysicalError::file(&numbered, "making the folder"))?;
         Ok(Self {
             folder: folder.to_owned(),
             numbered,
@@ -63,7 +63,7 @@ impl Incoming {
             let from = self.numbered.join(number.to_string());
             let put = || -> io::Result<()> {
                 if let Some(folder) = path.parent() {
-                    make_folder(folder)?;
+                    make_folders(folder)?;
                 }
                 open(&from)?.set_len(*size)?;
                 fs::rename(&from, &path)
@@ -96,13 +96,6 @@ impl Blocks for Incoming {
         }
         self.write(file, begins, &bytes)
     }
-}
-
-fn make_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(FOLDER_MODE)
-        .create(path)
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -71,15 +71,19 @@ fn of_row_versions(version: Version, tables: Option<&[String]>) -> Option<Refusa
             .hint("`GRANT PROCESS ON *.* TO` that account."),
         );
     };
-    let more = match tables.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let names = tables[..tables.len().min(NAMED)].join(", ");
     (!tables.is_empty()).then(|| {
-        Refusal::new(format!("{breaks}: {names}{more}"))
+        Refusal::new(format!("{breaks}: {}", first_of(tables)))
             .hint("Run OPTIMIZE TABLE on each of them, or update the server to 8.0.32 or later.")
     })
+}
+
+/// The first of these tables, for a message.
+pub fn first_of(tables: &[String]) -> String {
+    let names = tables[..tables.len().min(NAMED)].join(", ");
+    match tables.len().saturating_sub(NAMED) {
+        0 => names,
+        more => format!("{names} and {more} more"),
+    }
 }
 
 /// MDEV-37949: mariadb-backup cannot read an archived redo log.

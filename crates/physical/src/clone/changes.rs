@@ -5,15 +5,16 @@
 //! names the targets, in JSON.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use refloat_repository::BLOCK;
 use refloat_run::Cancel;
 
 use crate::error::PhysicalError;
+use crate::files::make_folders;
 use crate::folder::confined;
 
 /// Its path in the backup.
@@ -117,11 +118,7 @@ pub fn apply(folder: &Path, is_part: bool, cancel: &Cancel) -> Result<(), Physic
 
 fn mark(folder: &Path) -> Result<(), PhysicalError> {
     for path in [folder.join(SYSTEM), folder.join("#clone")] {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&path)
-            .map_err(PhysicalError::file(&path, "making the folder"))?;
+        make_folders(&path).map_err(PhysicalError::file(&path, "making the folder"))?;
     }
     for (path, text) in MARKS {
         let path = folder.join(path);

@@ -7,7 +7,7 @@ use refloat_wire::Connection;
 
 use crate::clone::arrivals::{encrypted, outside};
 use crate::error::PhysicalError;
-use crate::preflight::{instant, privileges};
+use crate::preflight::{first_of, instant, privileges};
 use crate::server::{Server, Volume};
 use crate::tool::{Tool, ToolKind, Version, text};
 
@@ -58,13 +58,9 @@ fn others(conn: &mut Connection) -> Vec<String> {
     if others.is_empty() {
         return Vec::new();
     }
-    let names = others[..others.len().min(NAMES_MAX)].join(", ");
-    let more = match others.len().saturating_sub(NAMES_MAX) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     vec![format!(
-        "only InnoDB is copied; these tables will be empty or missing: {names}{more}"
+        "only InnoDB is copied; these tables will be empty or missing: {}",
+        first_of(&others)
     )]
 }
 

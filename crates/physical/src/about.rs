@@ -397,6 +397,7 @@ mod tests {
         let mut manifest = Manifest {
             label: "a".to_owned(),
             began: 0,
+            began_nanos: 0,
             ended: 0,
             about: old.clone().into_map().unwrap(),
             files: 0,

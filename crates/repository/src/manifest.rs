@@ -114,6 +114,9 @@ pub struct Manifest {
     pub label: String,
     /// When it began, in seconds since 1970.
     pub began: u64,
+    /// Nanoseconds after that second, which put backups of the same second in order.
+    #[serde(default)]
+    pub began_nanos: u32,
     /// When it was complete, in seconds since 1970.
     pub ended: u64,
     /// What its maker recorded about it.

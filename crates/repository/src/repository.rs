@@ -196,7 +196,10 @@ impl Repository {
                 Err(error) => return Err(error),
             }
         }
-        all.sort_by(|a: &Manifest, b| (a.began, &a.label).cmp(&(b.began, &b.label)));
+        all.sort_by(|a: &Manifest, b| {
+            let key = |one: &Manifest| (one.began, one.began_nanos);
+            (key(a), &a.label).cmp(&(key(b), &b.label))
+        });
         Ok((all, damaged))
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::block::{BLOCK, Encoder, Hash, is_hole};
 use crate::error::RepositoryError;
@@ -95,7 +95,8 @@ pub struct BackupWriter {
     queue: Option<SyncSender<Block>>,
     threads: Vec<JoinHandle<()>>,
     label: String,
-    began: u64,
+    /// Since 1970.
+    began: Duration,
     unshared: Vec<String>,
 }
 
@@ -276,8 +277,9 @@ impl BackupWriter {
         let packs = self.shared.state().packs.clone();
         let manifest = Manifest {
             label: self.label.clone(),
-            began: self.began,
-            ended: now(),
+            began: self.began.as_secs(),
+            began_nanos: self.began.subsec_nanos(),
+            ended: now().as_secs(),
             about,
             files: count,
             bytes,
@@ -500,8 +502,8 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Seconds since 1970.
-fn now() -> u64 {
+/// The time since 1970.
+fn now() -> Duration {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
+    since.unwrap_or_default()
 }

@@ -312,6 +312,23 @@ fn the_newest_backup_is_asked_for_by_server_and_kind() {
 }
 
 #[test]
+fn backups_of_the_same_second_are_in_the_order_in_which_they_began() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Repository::init(storage(folder.path()), None).unwrap();
+    // Few seconds, if any, end between them.
+    let labels: Vec<String> = (0..20)
+        .map(|number| format!("b{:02}", 20 - number))
+        .collect();
+    for label in &labels {
+        let writer = BackupWriter::begin(&repository, label, &[], (1, LEVEL)).unwrap();
+        writer.finish(Vec::new(), BTreeMap::new()).unwrap();
+    }
+    let all = repository.backups().unwrap();
+    let found: Vec<&str> = all.iter().map(|one| one.label.as_str()).collect();
+    assert_eq!(found, labels);
+}
+
+#[test]
 fn a_backup_that_is_not_finished_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let repository = Repository::init(storage(folder.path()), None).unwrap();

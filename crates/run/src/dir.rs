@@ -108,6 +108,19 @@ impl RunDir {
     /// All runs under a state directory, oldest first. Folders that cannot be read are skipped. A
     /// missing state directory holds no runs.
     pub fn list(state_dir: &Path) -> Result<Vec<Self>, RunDirError> {
+        Self::list_where(state_dir, |_| true)
+    }
+
+    /// Like [`Self::list`], of the runs that have a file of this name. The others are not read:
+    /// years of runs lie in a state directory.
+    pub fn list_with(state_dir: &Path, name: &str) -> Result<Vec<Self>, RunDirError> {
+        Self::list_where(state_dir, |run| run.join(name).exists())
+    }
+
+    fn list_where(
+        state_dir: &Path,
+        is_wanted: impl Fn(&Path) -> bool,
+    ) -> Result<Vec<Self>, RunDirError> {
         let runs = state_dir.join(RUNS);
         let entries = match fs::read_dir(&runs) {
             Ok(entries) => entries,
@@ -120,6 +133,7 @@ impl RunDir {
         ids.sort();
         Ok(ids
             .iter()
+            .filter(|id| is_wanted(&runs.join(id.as_str())))
             .filter_map(|id| Self::open(state_dir, id).ok())
             .collect())
     }
@@ -267,6 +281,8 @@ mod tests {
         let runs = RunDir::list(&base).unwrap();
         assert_eq!(runs.len(), 1);
         assert_eq!(runs[0].id(), run.id());
+        let with = |name| RunDir::list_with(&base, name).unwrap().len();
+        assert_eq!((with("rest.json"), with(RunDir::SETTINGS)), (1, 0));
         assert_eq!(runs[0].read::<Vec<String>>("rest.json").unwrap(), ["c"]);
         assert_eq!(runs[0].info().owner.alive(), Some(true));
         let names: Vec<_> = fs::read_dir(run.path())

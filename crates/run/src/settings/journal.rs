@@ -155,10 +155,7 @@ pub fn list_readable(
     state_dir: &Path,
 ) -> Result<(Vec<OpenRun>, Vec<SettingsError>), SettingsError> {
     let (mut open, mut damaged) = (Vec::new(), Vec::new());
-    for dir in RunDir::list(state_dir)? {
-        if !dir.has(RunDir::SETTINGS) {
-            continue;
-        }
+    for dir in RunDir::list_with(state_dir, RunDir::SETTINGS)? {
         match dir.read::<Journal>(RunDir::SETTINGS) {
             Ok(journal) if journal.closed => {}
             Ok(journal) => open.push(OpenRun::of(journal)),

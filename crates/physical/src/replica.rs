@@ -19,6 +19,9 @@ use crate::server::Server;
 /// How long both threads of the replica may take to start.
 const RUNNING: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(200);
+/// How long a replica that catches up may be without its donor: longer than the server waits
+/// between attempts, which is a minute unless somebody has set another time.
+const AWAY: Duration = Duration::from_secs(600);
 
 /// The account with which a replica reads from its source.
 #[derive(Debug, Clone)]
@@ -144,13 +147,24 @@ pub fn catch_up(
         .map_err(PhysicalError::server("asking the donor for its logs"))?;
     let logs = server_logs(&mut donor)?;
     drop(donor);
+    let mut lost: Option<Instant> = None;
     loop {
         let state = State::look(conn)?;
-        if !state.error.is_empty() {
+        let is_away = lost.is_some_and(|since| since.elapsed() > AWAY);
+        if state.has_stopped() || is_away && !state.is_running() {
             return Err(PhysicalError::Start {
                 what: "no longer replicates",
-                reason: state.error,
+                reason: state.reason(),
             });
+        }
+        if state.is_running() {
+            lost = None;
+        } else if lost.is_none() && !state.error.is_empty() {
+            run.events.note(format!(
+                "the new server has lost its connection to the donor, and tries again: {}",
+                state.error
+            ));
+            lost = Some(Instant::now());
         }
         if let Some(left) = left_of(&logs, &state.file, state.position) {
             run.progress.set_behind(left);
@@ -318,12 +332,18 @@ impl State {
             let text = column.and_then(|column| rows.str(0, column));
             text.unwrap_or_default().to_owned()
         };
-        let errors = [of("Last_IO_Error"), of("Last_SQL_Error")];
+        let sql = of(&format!("{thread}_SQL_Running"));
+        // A thread that tries again has an error, too; one that has stopped says why.
+        let mut errors = ["Last_IO_Error", "Last_SQL_Error"];
+        if sql == "No" {
+            errors.reverse();
+        }
         Ok(Self {
             io: of(&format!("{thread}_IO_Running")),
-            sql: of(&format!("{thread}_SQL_Running")),
+            sql,
             error: errors
                 .into_iter()
+                .map(of)
                 .find(|text| !text.is_empty())
                 .unwrap_or_default(),
             file: of(&format!("Relay_{source}_Log_File")),
@@ -335,6 +355,12 @@ impl State {
 
     fn is_running(&self) -> bool {
         self.io == "Yes" && self.sql == "Yes"
+    }
+
+    /// Whether it stays as it is until somebody does something. A thread without a connection tries
+    /// again, with an error to show.
+    fn has_stopped(&self) -> bool {
+        self.io == "No" || self.sql == "No"
     }
 
     fn reason(&self) -> String {
@@ -349,6 +375,26 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_that_is_lost_is_made_again() {
+        let state = |io: &str, sql: &str, error: &str| State {
+            io: io.to_owned(),
+            sql: sql.to_owned(),
+            error: error.to_owned(),
+            file: String::new(),
+            position: 0,
+        };
+        let lost = state("Connecting", "Yes", "Lost connection to server");
+        assert!(!lost.has_stopped() && !lost.is_running());
+        assert!(!state("Preparing", "Yes", "").has_stopped());
+        assert!(state("No", "Yes", "binary logs purged").has_stopped());
+        assert!(state("Yes", "No", "Duplicate entry").has_stopped());
+        assert_eq!(
+            state("Yes", "No", "").reason(),
+            "its threads are: IO Yes, SQL No"
+        );
+    }
 
     #[test]
     fn how_far_a_replica_is_behind() {

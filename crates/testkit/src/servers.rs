@@ -10,7 +10,7 @@ use std::time::Duration;
 use refloat_run::own_tables::MARKS_SCHEMA;
 use refloat_run::settings::provider_variable;
 use refloat_sandbox::{
-    Ephemeral, GaleraNode, GaleraOptions, Instance, Sandbox, ServerKind, StartOptions,
+    Ephemeral, GaleraNode, GaleraOptions, Instance, Sandbox, ServerKind, StartOptions, Tls,
 };
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -108,7 +108,14 @@ pub fn set_provider_option(node: &Instance, option: &str, value: &str) {
 /// Options of a fast server: it need not survive a crash of the machine, so tests wait less for the
 /// disk.
 pub fn quick(kind: ServerKind) -> StartOptions {
+    // MariaDB 11.8 makes a key at each start, which takes a core a second.
+    let tls = if kind == ServerKind::MariaDb118 {
+        Tls::Generated
+    } else {
+        Tls::Usual
+    };
     StartOptions::new(kind)
+        .tls(tls)
         .option("innodb_flush_log_at_trx_commit", "0")
         .option("sync_binlog", "0")
         .option("innodb_doublewrite", "0")

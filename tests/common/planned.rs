@@ -42,16 +42,20 @@ fn is_of_rows(error: &LoadError, script: bool) -> bool {
 /// file of a folder; only a load runs statements.
 fn comes_to_it(plan: &LoadError, load: &LoadError) -> bool {
     const SERVER: &str = "server error";
-    let runs = !matches!(load, LoadError::Refused(_));
-    let load = chain(load);
     let Some(reasons) = reasons(plan) else {
         return false;
     };
+    if let LoadError::Refused(list) = load {
+        let refused: BTreeSet<String> = list.iter().map(|one| one.reason.clone()).collect();
+        let mut others = reasons.difference(&refused);
+        return refused.is_subset(&reasons) && others.all(|one| one.contains(SERVER));
+    }
+    let load = chain(load);
     let mut words = reasons.iter().map(|reason| {
         let (_, words) = reason.split_once(": ").unwrap_or(("", reason.as_str()));
         words
     });
-    let of_server = runs && load.contains(SERVER) && reasons.iter().all(|one| one.contains(SERVER));
+    let of_server = load.contains(SERVER) && reasons.iter().all(|one| one.contains(SERVER));
     of_server || words.any(|words| load.contains(words))
 }
 

@@ -24,6 +24,9 @@ pub mod systemd;
 
 /// How long a test waits for an expected event: a slow machine is no failure.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two looks at something that changes within milliseconds. Looking without a pause takes
+/// a core, which what is waited for may need.
+pub const SOON: Duration = Duration::from_millis(1);
 
 /// A certificate that expired in 2021. Nobody uses it.
 pub const EXPIRED_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n\

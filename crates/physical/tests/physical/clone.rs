@@ -17,8 +17,8 @@ use refloat_run::{CancelReason, Refusal};
 use refloat_sandbox::{DEFAULT_SERVERS_DIR, ServerKind, StartOptions};
 use refloat_store::storage::LocalFolder;
 use refloat_testkit::disk::SmallDisk;
-use refloat_testkit::servers;
 use refloat_testkit::stop::StopOnDrop;
+use refloat_testkit::{SOON, servers, wait_until};
 use refloat_wire::{ConnectOptions, SslMode};
 
 use crate::common::Place;
@@ -175,9 +175,9 @@ fn is_of_one_moment(place: &mut Place, label: &str, rounds: &AtomicU64) {
         scope.spawn(|| place.write_sequence(&[], &committed, &over));
         scope.spawn(|| changes_definitions(place, rounds, &over));
         scope.spawn(|| changes_undo_tablespaces(place, label, &over));
-        while committed.load(Ordering::Relaxed) < 20 {
-            std::thread::yield_now();
-        }
+        wait_until("20 rows are committed", || {
+            committed.load(Ordering::Relaxed) >= 20
+        });
         let before = committed.load(Ordering::Relaxed);
         let mut options = place.options(label);
         options.donor.parallel = 4;
@@ -373,7 +373,7 @@ fn what_stands_against_a_copy_is_named() {
         let first = scope.spawn(|| backup(&slow, &place.repository, &run));
         while run.progress.snapshot().source_done == 0 {
             assert!(!first.is_finished(), "{:?}", first.join());
-            std::thread::yield_now();
+            std::thread::sleep(SOON);
         }
         let text = Refusal::reasons(&refused(&place, "root"));
         assert!(text.contains("another copy"), "{text}");

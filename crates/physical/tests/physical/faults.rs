@@ -11,7 +11,7 @@ use refloat_physical::backup::{backup, plan};
 use refloat_physical::restore::restore;
 use refloat_physical::{PhysicalError, verify};
 use refloat_sandbox::ServerKind;
-use refloat_testkit::servers;
+use refloat_testkit::{SOON, servers, wait_until};
 use refloat_wire::Secret;
 
 use crate::common::{Place, TABLES, lsn};
@@ -193,7 +193,7 @@ fn a_cancelled_backup_leaves_nothing() {
     let progress = run.progress.clone();
     let waiter = std::thread::spawn(move || {
         while progress.snapshot().bytes_done == 0 {
-            std::thread::yield_now();
+            std::thread::sleep(SOON);
         }
         cancel.cancel(refloat_run::CancelReason::Signal(2));
     });
@@ -496,9 +496,9 @@ fn a_slow_copy_keeps_up_with_the_redo_log() {
                 std::thread::sleep(std::time::Duration::from_secs(1));
             }
         });
-        while committed.load(Ordering::Relaxed) < 20 {
-            std::thread::yield_now();
-        }
+        wait_until("20 rows are committed", || {
+            committed.load(Ordering::Relaxed) >= 20
+        });
         let before = lsn();
         let done = backup(&options, &place.repository, &run);
         let written = lsn() - before;

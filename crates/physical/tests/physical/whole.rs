@@ -14,8 +14,8 @@ use refloat_run::events::Record;
 use refloat_run::progress::Phase;
 use refloat_run::{CancelReason, Event, EventSink};
 use refloat_sandbox::ServerKind;
-use refloat_testkit::servers;
 use refloat_testkit::stop::StopOnDrop;
+use refloat_testkit::{SOON, servers, wait_until};
 use refloat_wire::Connection;
 
 use crate::common::{KINDS, Place, TABLES};
@@ -225,9 +225,9 @@ fn is_of_one_moment(place: &mut Place, label: &str) {
         let _over = StopOnDrop(&over);
         scope.spawn(|| place.write_sequence(&PLAIN, &committed, &over));
         scope.spawn(|| changes_definitions(place, &over));
-        while committed.load(Ordering::Relaxed) < 20 {
-            std::thread::yield_now();
-        }
+        wait_until("20 rows are committed", || {
+            committed.load(Ordering::Relaxed) >= 20
+        });
         let before = committed.load(Ordering::Relaxed);
         place.back_up(label).unwrap();
         (before, committed.load(Ordering::Relaxed) + 1)
@@ -326,7 +326,7 @@ fn a_gentle_backup_makes_room() {
         let is_over = || copy.is_finished();
         while run.progress.snapshot().source_done == 0 {
             assert!(!is_over());
-            std::thread::yield_now();
+            std::thread::sleep(SOON);
         }
         for _ in 0..30 {
             let mut conn = servers::connect(&place.server);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use refloat_sandbox::{Instance, ServerKind};
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
-use refloat_testkit::servers;
+use refloat_testkit::{SOON, servers};
 
 use crate::support::{Run, command, state_folder};
 
@@ -350,12 +350,13 @@ fn killed_programs_leave_nothing(place: &Place) {
             break socket;
         }
         assert!(begun.elapsed() < LONG && child.try_wait().unwrap().is_none());
+        std::thread::sleep(SOON);
     };
     child.kill().unwrap();
     child.wait().unwrap();
     while UnixStream::connect(&socket).is_ok() {
         assert!(begun.elapsed() < LONG);
-        std::thread::yield_now();
+        std::thread::sleep(SOON);
     }
     assert_eq!(private_folders(&place.scratch), 1);
     let left = before.rows.len() + usize::from(has_arrived(&place.server));

@@ -12,6 +12,8 @@ pub const BLOCK: usize = 1 << 20;
 pub const STORED_MAX: usize = BLOCK + (BLOCK >> 8) + TAG;
 /// Default level of compression: the fastest of zstd's standard levels.
 pub const LEVEL: i32 = 1;
+/// The level that does not compress: blocks stand in their frames as they are.
+pub const UNCOMPRESSED: i32 = 0;
 
 /// The hash of a block's content, by which it is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,13 +57,16 @@ pub fn is_hole(bytes: &[u8]) -> bool {
 
 /// Compresses blocks, and reuses its compressor.
 pub struct Encoder {
-    compressor: zstd::bulk::Compressor<'static>,
+    /// `None`: nothing is compressed.
+    compressor: Option<zstd::bulk::Compressor<'static>>,
 }
 
 impl Encoder {
+    /// Compresses at a level of zstd, or not at all at [`UNCOMPRESSED`].
     pub fn new(level: i32) -> std::io::Result<Self> {
+        let compressor = (level != UNCOMPRESSED).then(|| zstd::bulk::Compressor::new(level));
         Ok(Self {
-            compressor: zstd::bulk::Compressor::new(level)?,
+            compressor: compressor.transpose()?,
         })
     }
 
@@ -69,7 +74,36 @@ impl Encoder {
     pub fn compress(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
         out.clear();
         out.reserve(zstd::zstd_safe::compress_bound(bytes.len()) + TAG);
-        self.compressor.compress_to_buffer(bytes, out).map(drop)
+        if let Some(compressor) = &mut self.compressor {
+            return compressor.compress_to_buffer(bytes, out).map(drop);
+        }
+        frame(bytes, out);
+        Ok(())
+    }
+}
+
+/// Appends a zstd frame that holds these bytes as they are, which zstd itself writes only when it
+/// has failed to compress them. They are at most [`BLOCK`].
+///
+/// Source: RFC 8878, 3.1.1.
+fn frame(bytes: &[u8], out: &mut Vec<u8>) {
+    const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
+    /// The size of the content in four bytes, no window, no checksum, no dictionary.
+    const DESCRIPTOR: u8 = 0b1010_0000;
+    const RAW_MAX: usize = 128 << 10;
+    out.extend(MAGIC);
+    out.push(DESCRIPTOR);
+    out.extend((bytes.len() as u32).to_le_bytes());
+    let mut left = bytes;
+    loop {
+        let (raw, rest) = left.split_at(left.len().min(RAW_MAX));
+        let header = (raw.len() as u32) << 3 | u32::from(rest.is_empty());
+        out.extend_from_slice(&header.to_le_bytes()[..3]);
+        out.extend_from_slice(raw);
+        left = rest;
+        if left.is_empty() {
+            return;
+        }
     }
 }
 
@@ -121,12 +155,16 @@ impl Decoder {
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK, Decoder, Encoder, Hash, LEVEL, STORED_MAX, is_hole};
+    use super::{BLOCK, Decoder, Encoder, Hash, LEVEL, STORED_MAX, UNCOMPRESSED, is_hole};
     use crate::seal::{Key, TAG};
 
     #[test]
     fn blocks_come_back_and_damage_is_seen() {
-        for key in [None, Some(Key::new([3; 32]))] {
+        let keys = [None, Some(Key::new([3; 32]))];
+        for (key, level) in keys
+            .iter()
+            .flat_map(|key| [(key, LEVEL), (key, UNCOMPRESSED)])
+        {
             let seal = key.as_ref().map(|key| key.seal("pack"));
             let naming = key.as_ref().map(Key::naming);
             let bytes: Vec<u8> = (0..100_000_u32)
@@ -134,7 +172,7 @@ mod tests {
                 .collect();
             let hash = Hash::of(&bytes, naming.as_ref());
             let mut stored = Vec::new();
-            Encoder::new(LEVEL)
+            Encoder::new(level)
                 .unwrap()
                 .compress(&bytes, &mut stored)
                 .unwrap();
@@ -164,6 +202,18 @@ mod tests {
     #[test]
     fn no_block_takes_more_than_its_bound() {
         assert!(STORED_MAX >= zstd::zstd_safe::compress_bound(BLOCK) + TAG);
+    }
+
+    #[test]
+    fn what_is_not_compressed_is_a_frame_of_zstd() {
+        let bytes: Vec<u8> = (0..BLOCK as u32).map(|n| (n ^ n >> 8) as u8).collect();
+        let mut stored = Vec::new();
+        for length in [1, 2, 131_071, 131_072, 131_073, BLOCK - 1, BLOCK] {
+            let mut encoder = Encoder::new(UNCOMPRESSED).unwrap();
+            encoder.compress(&bytes[..length], &mut stored).unwrap();
+            assert!(stored.len() > length && stored.len() + TAG <= STORED_MAX);
+            assert!(zstd::stream::decode_all(&*stored).unwrap() == bytes[..length]);
+        }
     }
 
     #[test]

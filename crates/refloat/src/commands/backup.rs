@@ -89,7 +89,7 @@ pub struct BackupArgs {
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512), help_heading = "Speed and safety")]
     pub threads: Option<u16>,
 
-    /// The level of zstd, -7 (fastest) to 19 (smallest)
+    /// The level of zstd, -7 (fastest) to 19 (smallest); 0 does not compress
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = LEVEL, value_parser = clap::value_parser!(i32).range(-7..=19), help_heading = "Speed and safety")]
     pub level: i32,
 

@@ -59,11 +59,11 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
         .says("not a node of a Galera cluster")
         .exits(3);
     let made = with(&[
-        "backup", "--from", &url, "--label", "one", "--gentle", "--level", "-5",
+        "backup", "--from", &url, "--label", "one", "--gentle", "--level", "0",
     ])
     .exits(0);
     assert!(made.stdout.contains("label       one"), "{}", made.stdout);
-    with(&["backup", "--from", &url, "--label", "one"])
+    with(&["backup", "--from", &url, "--label", "one", "--level", "-5"])
         .says("already has a backup \"one\"")
         .exits(3);
     let listed = with(&["backups", "list", "--json"]).exits(0).stdout;

@@ -254,6 +254,13 @@ impl Host {
     pub fn word(text: &str) -> String {
         format!("'{}'", text.replace('\'', r"'\''"))
     }
+
+    /// The script that runs `refloat serve-host` there, with these words behind it. The search path
+    /// of a shell that is not for people often lacks `/usr/local/bin`.
+    pub fn serve_host(program: &Path, words: &str) -> String {
+        let program = Self::word(&program.to_string_lossy());
+        format!("PATH=$PATH:/usr/local/bin; exec {program} serve-host {words}")
+    }
 }
 
 /// The forwarded port of the other machine, from the line in which ssh reports it

@@ -5,6 +5,7 @@
 
 mod folder;
 pub(crate) mod fuzzing;
+mod lent;
 mod packet;
 mod pool;
 mod process;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use refloat_store::storage::{BucketOptions, Storage, StorageError, mount_all, mount_one};
 
 pub use folder::SshFolder;
+pub use lent::{Borrowed, LENDER_GONE, lend};
 pub use url::SshUrl;
 
 /// Opens the storage with this address: `ssh://HOST/FOLDER` or `sftp://HOST/FOLDER` for a folder on

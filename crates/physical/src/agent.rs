@@ -55,10 +55,7 @@ impl Agent {
             what: "could not be started".to_owned(),
             reason,
         };
-        let script = format!(
-            "PATH=$PATH:/usr/local/bin; exec {} serve-host",
-            Host::word(&program.to_string_lossy())
-        );
+        let script = Host::serve_host(program, "send");
         let forwarding = tunnel.and_then(|here| host.forwarding_shell(&script, here));
         let is_forwarding = forwarding.is_some();
         let mut command = forwarding.unwrap_or_else(|| host.long_shell(&script));

@@ -31,7 +31,14 @@ impl ServerOptions {
             .output()
             .map_err(|error| failed(error.to_string()))?;
         if !output.status.success() {
-            return Err(failed(refloat_host::last_line(&output.stderr)));
+            // The first of its lines names the file.
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said = refloat_host::plain(&said.trim().replace('\n', "; "));
+            return Err(failed(if said.is_empty() {
+                refloat_host::last_line(&output.stderr)
+            } else {
+                said
+            }));
         }
         let stdout = String::from_utf8_lossy(&output.stdout);
         Ok(Self(stdout.lines().filter_map(option).collect()))

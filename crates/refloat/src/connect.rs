@@ -14,6 +14,7 @@ use refloat_wire::options::{ParsedUrl, UrlError, load_option_files, user_info};
 use refloat_wire::{ConnectOptions, Secret, SslMode};
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::exit::ProgramError;
@@ -104,7 +105,8 @@ impl SourceArgs {
 }
 
 /// Connection options that are the same for every command and every URL.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[command(next_help_heading = "Connection")]
 pub struct ConnectArgs {
     /// Read only this option file, in place of /etc/my.cnf, ~/.my.cnf and the others
@@ -125,6 +127,7 @@ pub struct ConnectArgs {
 
     /// Whether to use TLS, and how far to check the server's certificate
     #[arg(long, value_name = "MODE", value_enum, ignore_case = true)]
+    #[serde(with = "crate::as_text")]
     pub ssl_mode: Option<SslMode>,
 
     /// PEM file of the certificate authorities to trust

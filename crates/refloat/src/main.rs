@@ -1,6 +1,7 @@
 //! The refloat program: flags in, exit code out. Everything that touches data is in the library
 //! crates.
 
+mod as_text;
 mod cli;
 mod commands;
 mod connect;

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::exit::ProgramError;
 
 /// `--repo URL` and its key.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Repository")]
 pub struct RepoArgs {
     /// Where the backups lie

@@ -101,6 +101,8 @@ mod replica_positions;
 mod replicas;
 #[path = "faults/repositories.rs"]
 mod repositories;
+#[path = "faults/restores_elsewhere.rs"]
+mod restores_elsewhere;
 #[path = "faults/resume.rs"]
 mod resume;
 #[path = "faults/rows_above_max_packet.rs"]

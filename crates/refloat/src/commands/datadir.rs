@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use refloat_physical::TargetOptions;
+use serde::{Deserialize, Serialize};
 
 use crate::connect::ConnectArgs;
 use crate::context::Context;
@@ -11,7 +12,8 @@ use crate::sizes::parse_bytes;
 
 /// The data directory, and the server that works in it afterwards.
 #[expect(clippy::struct_excessive_bools, reason = "each is one flag of its own")]
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[command(next_help_heading = "Data directory")]
 pub struct DatadirArgs {
     /// The data directory

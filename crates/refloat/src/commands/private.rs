@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use refloat_physical::PrivateOptions;
+use serde::{Deserialize, Serialize};
 
 use crate::exit::ProgramError;
 
 /// Where the private server works, and with which program.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[command(next_help_heading = "Private server")]
 pub struct PrivateArgs {
     /// A folder with room for its files [default: that of temporary files]

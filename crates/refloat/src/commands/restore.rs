@@ -1,6 +1,7 @@
 //! `refloat restore`: makes a data directory from a backup.
 
 mod beside;
+pub mod elsewhere;
 mod tables;
 
 use std::path::PathBuf;
@@ -10,6 +11,9 @@ use refloat_host::Copying;
 use refloat_physical::binlog::{LogsPlace, PointInTime, Until};
 use refloat_physical::restore::{RestoreOptions, plan, restore};
 use refloat_report::summary;
+use refloat_repository::Repository;
+use refloat_run::Run;
+use serde::{Deserialize, Serialize};
 
 use crate::commands::backup::threads;
 use crate::commands::datadir::DatadirArgs;
@@ -32,6 +36,10 @@ EXAMPLES:
       refloat restore db1-20261128T020000Z --repo /backup/repo \\
           --to /var/lib/mysql --replace --start 'systemctl start mariadb'
 
+  Onto another machine, which has refloat installed:
+      refloat restore latest --repo /backup/repo --host root@db2 \\
+          --to /var/lib/mysql
+
   When most of the data are right already, and the repository is far away:
       refloat restore latest --repo /backup/repo --to /var/lib/mysql \\
           --replace --delta
@@ -53,9 +61,9 @@ data stay beside the directory until you remove them.";
 /// The files are fetched into a folder beside the data directory, decrypted, decompressed and
 /// checked block by block. There, the tool applies the redo log (a MySQL server does that when it
 /// starts), and owner and permissions are set. Only then are the two exchanged. Until that moment
-/// nothing in the data directory is touched, and what it held is kept. Run this on the machine of
-/// the data directory.
-#[derive(Debug, Args)]
+/// nothing in the data directory is touched, and what it held is kept.
+#[derive(Debug, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct RestoreArgs {
     /// Label of the backup, or `latest`
@@ -63,10 +71,35 @@ pub struct RestoreArgs {
     pub label: String,
 
     #[command(flatten)]
+    #[serde(skip)]
     pub repo: RepoArgs,
 
     #[command(flatten)]
     pub datadir: DatadirArgs,
+
+    /// The machine of the data directory, as ssh takes it [default: this one]
+    ///
+    /// It must have refloat of this version, but needs no access to the repository, which it reads
+    /// through this machine. Everything else is that machine's: paths, option files, the tool, the
+    /// servers of --start and --check, and the record of the run.
+    #[arg(
+        long,
+        value_name = "[USER@]HOST",
+        conflicts_with = "tables",
+        help_heading = "Data directory"
+    )]
+    #[serde(skip)]
+    pub host: Option<String>,
+
+    /// refloat on that machine [default: refloat in the search path]
+    #[arg(
+        long,
+        value_name = "PATH",
+        requires = "host",
+        help_heading = "Data directory"
+    )]
+    #[serde(skip)]
+    pub host_program: Option<PathBuf>,
 
     /// Replay binary logs after the backup, up to here
     ///
@@ -77,6 +110,7 @@ pub struct RestoreArgs {
     /// what comes before that byte. `latest`: all there is. Before anything else, refloat checks
     /// that the logs begin early enough, reach far enough and have no gap.
     #[arg(long, value_name = "WHEN", help_heading = "Point in time")]
+    #[serde(with = "crate::as_text")]
     pub until: Option<Until>,
 
     /// Where the binary logs are: a folder, or archive:NAME [default: the archive of the server
@@ -131,6 +165,16 @@ pub struct RestoreArgs {
 }
 
 impl RestoreArgs {
+    fn options(&self, context: &Context) -> anyhow::Result<RestoreOptions> {
+        Ok(RestoreOptions {
+            label: self.label.clone(),
+            target: self.datadir.options(&self.connect, context)?,
+            until: self.point_in_time(),
+            restart: self.restart,
+            threads: threads(self.threads),
+        })
+    }
+
     fn point_in_time(&self) -> Option<PointInTime> {
         let until = self.until.clone()?;
         let logs = match self.binlogs.as_deref() {
@@ -159,21 +203,28 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
             .hint("To restore tables into a running server, give --tables.")
             .into());
     }
-    let options = RestoreOptions {
-        label: args.label.clone(),
-        target: args.datadir.options(&args.connect, context)?,
-        until: args.point_in_time(),
-        restart: args.restart,
-        threads: threads(args.threads),
-    };
-    let repository = args.repo.open(context)?;
+    if let Some(host) = &args.host {
+        return elsewhere::run(args, host, &args.repo.open(context)?);
+    }
+    let options = args.options(context)?;
+    fill((args, &options), &args.repo.open(context)?, context, |_| {})
+}
+
+/// Fills a data directory of this machine. `begun` is called when the run has begun.
+fn fill(
+    (args, options): (&RestoreArgs, &RestoreOptions),
+    repository: &Repository,
+    context: &Context,
+    begun: impl FnOnce(&Run),
+) -> anyhow::Result<Exit> {
     if args.plan {
-        let plan = plan(&options, &repository)?;
+        let plan = plan(options, repository)?;
         return print_plan(&plan, &args.output, summary::restore_backup_plan);
     }
     let (watch, run) = Watch::begin("restore", args.output.show(), context)?;
+    begun(&run);
     Copying::remove_left(&options.target.datadir);
-    let (outcome, error) = match restore(&options, &repository, &run) {
+    let (outcome, error) = match restore(options, repository, &run) {
         Ok(outcome) => (outcome, None),
         Err((error, outcome)) => (*outcome, Some(anyhow::Error::new(error))),
     };

@@ -1,30 +1,51 @@
-//! `refloat serve-host`: the donor's end of a transfer. Not for people: another refloat starts it
-//! through ssh.
+//! `refloat serve-host`: reads or writes a data directory of this machine for the refloat of
+//! another one, which starts it through ssh. Not for people.
 
 use std::io::{BufRead as _, Read as _, Write as _};
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use refloat_host::Copying;
 use refloat_physical::{SendRequest, serve};
 use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
 
 use crate::commands::copy_status::CopyStatus;
+use crate::commands::restore::elsewhere;
 use crate::context::Context;
 use crate::exit::Exit;
 
-/// Send this machine's files to the refloat that started this one
+/// Work on this machine's files for the refloat that started this one
 #[derive(Debug, Args)]
-pub struct ServeHostArgs {}
+pub struct ServeHostArgs {
+    /// What is to be done
+    #[arg(value_enum, default_value_t = Work::Send)]
+    work: Work,
+}
 
-pub fn run(_: &ServeHostArgs, context: &Context) -> anyhow::Result<Exit> {
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Work {
+    /// Send the files of a server.
+    Send,
+    /// Restore a backup from a repository that the other machine lends.
+    Restore,
+}
+
+pub fn run(args: &ServeHostArgs, context: &Context) -> anyhow::Result<Exit> {
+    // It holds secrets.
     let mut line = String::new();
     std::io::stdin()
         .lock()
         .read_line(&mut line)
         .context("cannot read the request")?;
+    match args.work {
+        Work::Send => send(&line, context),
+        Work::Restore => elsewhere::serve(&line, context),
+    }
+}
+
+fn send(line: &str, context: &Context) -> anyhow::Result<Exit> {
     let request: SendRequest =
-        serde_json::from_str(&line).context("the request cannot be understood")?;
+        serde_json::from_str(line).context("the request cannot be understood")?;
     let cancel = Cancel::new();
     let asked = cancel.clone();
     // Standard input ends when the other refloat or the network is gone.

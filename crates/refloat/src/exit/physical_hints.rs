@@ -2,7 +2,7 @@
 
 use refloat_physical::PhysicalError;
 use refloat_repository::RepositoryError;
-use refloat_run::Refusal;
+use refloat_run::{CancelReason, Refusal};
 use refloat_store::storage::{StorageError, StorageErrorKind};
 
 use super::Exit;
@@ -11,8 +11,8 @@ use super::Exit;
 pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
     match error {
         PhysicalError::Refused(against) => Some((Exit::Refused, Refusal::hints(against))),
-        PhysicalError::Cancelled(_) => Some((
-            Exit::Interrupted,
+        PhysicalError::Cancelled(reason) => Some((
+            of_reason(reason),
             vec!["Run the same command again: it keeps what was fetched, or starts over.".to_owned()],
         )),
         PhysicalError::CatchingUp(_) => Some((
@@ -42,6 +42,14 @@ pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
     }
 }
 
+/// Nobody has interrupted what ended because something else did.
+fn of_reason(reason: &CancelReason) -> Exit {
+    match reason {
+        CancelReason::Signal(_) => Exit::Interrupted,
+        CancelReason::Failed(_) => Exit::Failed,
+    }
+}
+
 /// Exit code and hints for a storage.
 pub fn of_storage(error: &StorageError) -> (Exit, Vec<String>) {
     let (exit, hint) = match error.kind() {
@@ -54,7 +62,7 @@ pub fn of_storage(error: &StorageError) -> (Exit, Vec<String>) {
             "The account or key may not do that there: check which one is used, and its permissions.",
         ),
         StorageErrorKind::Full => (Exit::Failed, "Make room there."),
-        StorageErrorKind::Lost => (
+        StorageErrorKind::Lost | StorageErrorKind::Ended => (
             Exit::Failed,
             "Run the same command again: it resumes, or starts over.",
         ),
@@ -116,7 +124,10 @@ pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
             "Choose another label, or leave it out; with `backups import`, it may be there already.",
         ),
         RepositoryError::Label { .. } => (Exit::Usage, ""),
-        RepositoryError::Cancelled(_) => (Exit::Interrupted, ""),
+        RepositoryError::Cancelled(reason) => (
+            of_reason(reason),
+            "Run the same command again: it resumes, or starts over.",
+        ),
         _ => (Exit::Failed, ""),
     };
     let hint = Some(hint).filter(|hint| !hint.is_empty());

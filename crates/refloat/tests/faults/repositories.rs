@@ -14,7 +14,7 @@ use crate::folders::folder;
 use crate::support::{Desk, Run, dump, finish, finish_with_input, shared, table};
 
 /// Tables whose names no object of a repository could have, and one of several blocks.
-fn fill(server: &Instance, desk: &Desk) {
+pub fn fill(server: &Instance, desk: &Desk) {
     let sql = "CREATE DATABASE @db; USE @db;
         CREATE TABLE many (id INT PRIMARY KEY, text VARCHAR(200), KEY (text));
         CREATE TABLE `a b/ä` (id INT PRIMARY KEY);

@@ -2,8 +2,10 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 /// What went wrong, for decisions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum StorageErrorKind {
     /// There is no such object, or the place itself is missing.
@@ -20,6 +22,8 @@ pub enum StorageErrorKind {
     Short,
     /// The connection or the service failed; another attempt may succeed.
     Lost,
+    /// The process that serves it has ended; another attempt would fail as well.
+    Ended,
     /// No storage is known that has a URL of this kind.
     Scheme,
     /// Anything else; another attempt would fail as well.
@@ -51,7 +55,7 @@ impl StorageError {
     }
 
     /// An error in words of its own.
-    pub(super) fn saying(
+    pub fn saying(
         url: &str,
         name: &str,
         doing: &'static str,
@@ -85,11 +89,16 @@ impl StorageError {
             StorageErrorKind::Full => io::ErrorKind::StorageFull,
             StorageErrorKind::Name => io::ErrorKind::InvalidFilename,
             StorageErrorKind::Short => io::ErrorKind::UnexpectedEof,
-            StorageErrorKind::Lost => io::ErrorKind::ConnectionAborted,
+            StorageErrorKind::Lost | StorageErrorKind::Ended => io::ErrorKind::ConnectionAborted,
             StorageErrorKind::Scheme => io::ErrorKind::Unsupported,
             StorageErrorKind::Other => io::ErrorKind::Other,
         };
         io::Error::new(kind, self)
+    }
+
+    /// Why it failed, without the place and the object.
+    pub fn reason(&self) -> String {
+        reason(self.kind, self.source.as_deref())
     }
 
     /// The class of the error, which decides what can be done about it.
@@ -147,6 +156,7 @@ fn reason(
         StorageErrorKind::Name => "no storage can hold an object of this name",
         StorageErrorKind::Short => "it is too short",
         StorageErrorKind::Lost => "the connection was lost",
+        StorageErrorKind::Ended => "the process that serves it has ended",
         StorageErrorKind::Scheme => "no storage has a URL of this kind",
         StorageErrorKind::Other => "it failed",
     }

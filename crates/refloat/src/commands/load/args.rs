@@ -7,6 +7,7 @@ use refloat_load::{
     BinlogMode, ForeignKeyMode, IndexMode, OnError, StatementClass, SystemSchemaMode, WritePath,
 };
 use refloat_run::settings::Durability;
+use serde::{Deserialize, Serialize};
 
 use super::galera::GaleraArgs;
 use crate::connect::TargetArgs;
@@ -406,7 +407,8 @@ pub struct FitArgs {
 }
 
 /// What is shown.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// Draw no progress, even on a terminal

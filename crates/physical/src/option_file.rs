@@ -15,6 +15,7 @@ use refloat_repository::{FileEntry, Manifest, Repository, Sink, fetch};
 use refloat_run::{Cancel, Refusal};
 
 use crate::error::PhysicalError;
+use crate::server::Server;
 
 /// Its path in a backup.
 pub const NAME: &str = "backup-my.cnf";
@@ -172,16 +173,25 @@ fn missing_libraries(text: &str) -> Vec<(&str, PathBuf)> {
 fn missing_keys(text: &str) -> impl Iterator<Item = Refusal> {
     let password = value(text, PASSWORD).and_then(|value| value.strip_prefix(IN_FILE));
     let named = [(KEYS, keys(text)), (PASSWORD, password)];
-    named.into_iter().filter_map(|(option, path)| {
-        let path = path.filter(|path| !path.is_empty())?;
-        let why = unreadable(Path::new(path))?;
-        Some(
-            Refusal::new(format!(
-                "the files are encrypted: {path} here must hold the keys of the server that was backed up ({option}), and cannot be read: {why}"
-            ))
-            .hint("Copy the file from there: a backup has no keys."),
-        )
-    })
+    named
+        .into_iter()
+        .filter_map(|(option, path)| missing_key(option, path))
+}
+
+/// The same for the files of a running server.
+pub fn missing_keys_of(server: &Server) -> Option<Refusal> {
+    missing_key(KEYS, server.variable(KEYS))
+}
+
+fn missing_key(option: &str, path: Option<&str>) -> Option<Refusal> {
+    let path = path.filter(|path| !path.is_empty())?;
+    let why = unreadable(Path::new(path))?;
+    Some(
+        Refusal::new(format!(
+            "the files are encrypted: {path} here must hold the keys of the server that they are from ({option}), and cannot be read: {why}"
+        ))
+        .hint("Copy the file from there: the keys do not come with the files."),
+    )
 }
 
 /// Why a file cannot be read. `None`: it can.
@@ -306,7 +316,7 @@ mod tests {
             "[mysqld]\nplugin_load=file_key_management=file_key_management\nfile_key_management_filename={named}\n"
         );
         let expected = format!(
-            "{named} here must hold the keys of the server that was backed up (file_key_management_filename), and cannot be read: No such file"
+            "{named} here must hold the keys of the server that they are from (file_key_management_filename), and cannot be read: No such file"
         );
         let found = reasons(&text);
         assert!(

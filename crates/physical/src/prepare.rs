@@ -199,7 +199,7 @@ fn with_keys(error: PhysicalError, options: &str) -> PhysicalError {
                 tool,
                 what,
                 reason: format!(
-                    "{reason} (the files are encrypted: {keys} here must hold the keys of the server that was backed up)"
+                    "{reason} (the files are encrypted: {keys} here must hold the keys of the server that they are from)"
                 ),
             }
         }

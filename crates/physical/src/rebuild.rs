@@ -20,6 +20,7 @@ use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::{Building, REBUILD, Step};
 use crate::incoming::Incoming;
+use crate::option_file;
 use crate::outcome::RebuildOutcome;
 use crate::outside_files;
 use crate::partial_copy::{self, begin_again};
@@ -266,6 +267,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
         }
     }
     against.extend(options.donor.no_desync(&server));
+    against.extend(option_file::missing_keys_of(&server));
     let outside = &server.tables_outside;
     if let Some(one) = outside.first().filter(|_| !options.target.all_in_datadir) {
         against.push(outside_files::tables(outside.len(), one));

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use refloat_physical::backup::{backup, plan};
-use refloat_physical::{RATE_MIN, restore, verify};
+use refloat_physical::rebuild::{self, Listen, RebuildOptions};
+use refloat_physical::{RATE_MIN, TargetOptions, restore, verify};
 use refloat_repository::LATEST;
 use refloat_run::events::Record;
 use refloat_run::progress::Phase;
@@ -389,6 +391,26 @@ fn an_encrypted_server_comes_back_encrypted() {
         // A private server would find damage where there is none.
         let words = place.try_check().unwrap_err().to_string();
         assert!(words.contains("a private server has no keys"), "{words}");
+        // A rebuild asks its donor where they are.
+        let rebuilding = RebuildOptions {
+            donor: place.options("one").donor,
+            program: PathBuf::from("refloat"),
+            target: TargetOptions {
+                datadir: folder.path().join("rebuilt"),
+                ..place.restoring("one").target
+            },
+            replica: None,
+            listen: Listen::Near,
+            streams: 1,
+            chosen: None,
+        };
+        rebuild::plan(&rebuilding).unwrap();
+        let hidden = folder.path().join("hidden");
+        fs::rename(&keys, &hidden).unwrap();
+        let words = rebuild::plan(&rebuilding).unwrap_err().to_string();
+        fs::rename(&hidden, &keys).unwrap();
+        let needed = format!("{} here must hold the keys", keys.display());
+        assert!(words.contains(&needed), "{words}");
         place.server.stop().unwrap();
         // Without its keys (none, another one, another number) nothing can be prepared, and the old
         // data stay.

@@ -313,6 +313,7 @@ struct Measured<'w> {
 
 impl Blocks for Measured<'_> {
     type File = FileId;
+    const CUTS_BY_LSN: bool = true;
 
     fn begin(&self, _: &Path) -> FileId {
         self.writer.file()

@@ -17,10 +17,33 @@ const INFO_MAX: usize = 1 << 20;
 /// `copy_log_tail`).
 const OUT_OF_ORDER: &str = "aria_log.";
 
+/// The redo log, as mariadb-backup sends it.
+const LOG: &str = "ib_logfile0";
+/// It begins with its format, "Phys" from MariaDB 10.8 on, and has the LSN of its byte `LOG_START`
+/// at `LOG_LSN_AT` (`log0log.h`: `FORMAT_10_8`, `LOG_HEADER_START_LSN`, `START_OFFSET`). The bytes
+/// behind belong to their LSN, whatever the log begins with.
+const LOG_FORMAT: &[u8] = b"Phys";
+const LOG_LSN_AT: std::ops::Range<usize> = 8..16;
+const LOG_START: u64 = 12_288;
+
+/// How long the first block of a redo log is, so that the others begin at a multiple of [`BLOCK`]
+/// of the LSN.
+fn first_cut(head: &[u8]) -> usize {
+    let lsn = head.get(LOG_LSN_AT).and_then(|lsn| lsn.try_into().ok());
+    let Some(lsn) = lsn.filter(|_| head.starts_with(LOG_FORMAT)) else {
+        return BLOCK;
+    };
+    let begins = u64::from_be_bytes(lsn).wrapping_sub(LOG_START) % BLOCK as u64;
+    BLOCK - begins as usize
+}
+
 /// Takes the blocks of files: a repository, or another machine. Threads share it.
 pub trait Blocks: Sync {
     /// Names a file while blocks of it are put.
     type File: Copy + Send + Sync;
+    /// Whether the redo log is cut where its LSN is a multiple of [`BLOCK`], so that logs that
+    /// begin elsewhere have blocks in common.
+    const CUTS_BY_LSN: bool = false;
 
     /// Begins a file. Its final name is known only when everything is complete.
     fn begin(&self, path: &Path) -> Self::File;
@@ -28,7 +51,8 @@ pub trait Blocks: Sync {
     /// An empty buffer for a block.
     fn buffer(&self) -> Vec<u8>;
 
-    /// Takes bytes of a file, at most [`BLOCK`] and not across a multiple of it.
+    /// Takes bytes of a file, at most [`BLOCK`] and not across a multiple of it; those of a redo
+    /// log that is cut by its LSN are not across a multiple of that.
     ///
     /// # Errors
     /// An earlier block could not be stored.
@@ -44,8 +68,8 @@ struct Sent<F> {
 }
 
 enum Content {
-    /// It is sent in order. `block` is the one that is not full yet.
-    Ordered { block: Vec<u8> },
+    /// It is sent in order. `block` is the one that is not full yet, and has `limit` bytes then.
+    Ordered { block: Vec<u8>, limit: usize },
     /// Pieces come in any order.
     Spooled(Spool),
     /// It has been completed.
@@ -173,7 +197,10 @@ impl<'w, W: Blocks> Demultiplexer<'w, W> {
             Content::Spooled(Spool::new(&self.folder).map_err(|error| self.spooling(error))?)
         } else {
             let block = self.writer.buffer();
-            Content::Ordered { block }
+            Content::Ordered {
+                block,
+                limit: BLOCK,
+            }
         };
         let sent = Sent {
             id: self.writer.begin(path),
@@ -196,17 +223,21 @@ impl<'w, W: Blocks> Demultiplexer<'w, W> {
             return Ok(());
         };
         match &mut sent.content {
-            Content::Ordered { block } => {
+            Content::Ordered { block, limit } => {
+                if W::CUTS_BY_LSN && sent.size == 0 && path == Path::new(LOG) {
+                    *limit = first_cut(bytes);
+                }
                 let mut rest = bytes;
                 while !rest.is_empty() {
-                    let room = BLOCK - block.len();
+                    let room = *limit - block.len();
                     let (now, later) = rest.split_at(room.min(rest.len()));
                     block.extend_from_slice(now);
                     sent.size += now.len() as u64;
                     rest = later;
-                    if block.len() == BLOCK {
+                    if block.len() == *limit {
                         let full = std::mem::replace(block, self.writer.buffer());
-                        self.writer.put(sent.id, sent.size - BLOCK as u64, full)?;
+                        self.writer.put(sent.id, sent.size - *limit as u64, full)?;
+                        *limit = BLOCK;
                     }
                 }
             }
@@ -225,19 +256,20 @@ impl<'w, W: Blocks> Demultiplexer<'w, W> {
         let Some(sent) = self.files.get_mut(path) else {
             return Ok(());
         };
-        let Content::Ordered { block } = &mut sent.content else {
+        let Content::Ordered { block, limit } = &mut sent.content else {
             return Ok(());
         };
         if count == 0 {
             return Ok(());
         }
-        let room = (BLOCK - block.len()) as u64;
+        let room = (*limit - block.len()) as u64;
         if !block.is_empty() && count >= room {
             sent.size += room;
             count -= room;
-            block.resize(BLOCK, 0);
+            block.resize(*limit, 0);
             let full = std::mem::replace(block, self.writer.buffer());
-            self.writer.put(sent.id, sent.size - BLOCK as u64, full)?;
+            self.writer.put(sent.id, sent.size - *limit as u64, full)?;
+            *limit = BLOCK;
         }
         if block.is_empty() {
             // Whole blocks can be skipped without looking at them.
@@ -275,7 +307,7 @@ impl<'w, W: Blocks> Demultiplexer<'w, W> {
         };
         let id = sent.id;
         match std::mem::replace(&mut sent.content, Content::Ended) {
-            Content::Ordered { block } => {
+            Content::Ordered { block, .. } => {
                 if !block.is_empty() {
                     let begins = sent.size - block.len() as u64;
                     self.writer.put(sent.id, begins, block)?;
@@ -347,6 +379,68 @@ mod tests {
             }
             whole
         }
+    }
+
+    /// Redo logs that begin at different LSNs have the blocks of what they have in common.
+    #[test]
+    fn logs_are_cut_by_their_lsn() {
+        struct ByLsn(Memory);
+        impl Blocks for ByLsn {
+            type File = usize;
+            const CUTS_BY_LSN: bool = true;
+
+            fn begin(&self, path: &Path) -> usize {
+                self.0.begin(path)
+            }
+
+            fn buffer(&self) -> Vec<u8> {
+                self.0.buffer()
+            }
+
+            fn put(&self, file: usize, begins: u64, bytes: Vec<u8>) -> Result<(), PhysicalError> {
+                assert!(!bytes.is_empty() && bytes.len() <= BLOCK);
+                let before = self.0.blocks.lock().unwrap().insert((file, begins), bytes);
+                assert!(before.is_none(), "block {begins} twice");
+                Ok(())
+            }
+        }
+        // 5 MiB of a log, each byte of its own LSN.
+        let byte = |lsn: u64| (lsn ^ lsn >> 8 ^ lsn >> 16) as u8;
+        let logs: Vec<_> = [12_288, 44_878, 2_987_659, 3 << 20, (3 << 20) + 12_288]
+            .into_iter()
+            .map(|lsn: u64| {
+                let mut log = b"Phys\0\0\0\0".to_vec();
+                log.extend_from_slice(&lsn.to_be_bytes());
+                log.resize(LOG_START as usize, 0);
+                log.extend((lsn..lsn + (5 << 20)).map(byte));
+                let mut writer = Writer::new(Vec::new(), Dialect::MariaDb);
+                writer.create(LOG).unwrap();
+                for piece in log.chunks(300_000) {
+                    writer.write(LOG, piece).unwrap();
+                }
+                writer.end(LOG).unwrap();
+                let (memory, folder) = (ByLsn(Memory::default()), tempfile::tempdir().unwrap());
+                let mut files = Demultiplexer::new(&memory, "mariadb-backup", folder.path());
+                let stream = writer.finish().unwrap();
+                files
+                    .read(&stream[..], Dialect::MariaDb, |_| Ok(()))
+                    .unwrap();
+                let (files, _) = files.finish().unwrap();
+                assert_eq!(files[0].2, log.len() as u64);
+                assert!(memory.0.file(files[0].0, files[0].2) == log);
+                let blocks = memory.0.blocks.into_inner().unwrap();
+                let whole = blocks.into_values().filter(|block| block.len() == BLOCK);
+                whole.collect::<Vec<_>>()
+            })
+            .collect();
+        for (at, log) in logs.iter().enumerate() {
+            assert!(log.len() >= 4, "{at}: {}", log.len());
+            let common = log.iter().filter(|block| logs[0].contains(block));
+            assert!(common.count() >= if at < 2 { 3 } else { 1 }, "{at}");
+        }
+        // Other formats, and what is too short, are cut as all files are.
+        assert_eq!(first_cut(b"Phys"), BLOCK);
+        assert_eq!(first_cut(&[0; 512]), BLOCK);
     }
 
     /// A stream as xtrabackup sends it, of page-compressed tables.

@@ -34,6 +34,15 @@ fn day(text: &[u8]) -> Option<Date> {
     ((1..=last).contains(&day) && year > 0).then_some(Date { year, month, day })
 }
 
+/// The digits of a second: none, or up to six after a point.
+fn after_point(text: &[u8]) -> Option<&[u8]> {
+    match text {
+        [] => Some(text),
+        [b'.', digits @ ..] => (1..=6).contains(&digits.len()).then_some(digits),
+        _ => None,
+    }
+}
+
 /// `HH:MM:SS` of a day, as bits, and the digits after a point.
 fn clock(text: &[u8]) -> Option<(u64, &[u8])> {
     let (time, fraction) = text.split_at_checked(8)?;
@@ -41,11 +50,7 @@ fn clock(text: &[u8]) -> Option<(u64, &[u8])> {
         return None;
     };
     let (hour, minute, second) = (digits(&[h0, h1])?, digits(&[m0, m1])?, digits(&[s0, s1])?);
-    let fraction = match fraction {
-        [] => fraction,
-        [b'.', fraction @ ..] => fraction,
-        _ => return None,
-    };
+    let fraction = after_point(fraction)?;
     (hour < 24 && minute < 60 && second < 60)
         .then_some((hour << 12 | minute << 6 | second, fraction))
 }
@@ -143,12 +148,7 @@ pub fn time(text: &[u8], fraction: usize, out: &mut Vec<u8>) -> Option<()> {
     let mut rest = *b"00:00:00";
     rest[2..].copy_from_slice(text.get(colon..colon + 6)?);
     let (time, _) = clock(&rest)?;
-    let second = match &text[colon + 6..] {
-        [] => [].as_slice(),
-        [b'.', second @ ..] => second,
-        _ => return None,
-    };
-    let second = part(second, fraction)?;
+    let second = part(after_point(&text[colon + 6..])?, fraction)?;
     let time = hour << 12 | time;
     // The last hour's last second has no part.
     if hour > 838 || negative && time == 0 && second == 0 {
@@ -217,7 +217,13 @@ mod tests {
         let bytes = stored("2024-01-01 00:00:00.123", put).unwrap();
         assert_eq!(bytes[5..], 1230_u16.to_be_bytes());
         assert_eq!(stored("2024-01-01 00:00:00.1230", put).unwrap(), bytes);
-        assert_eq!(stored("2024-01-01 00:00:00.1234", put), None);
+        for other in [
+            "2024-01-01 00:00:00.1234",
+            "2024-01-01 00:00:00.",
+            "2024-01-01 00:00:00.1230000",
+        ] {
+            assert_eq!(stored(other, put), None, "{other}");
+        }
         assert_eq!(stored("2024-01-01T00:00:00", put), None);
         assert_eq!(stored("2024-01-01 24:00:00", put), None);
     }

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use refloat_sandbox::Instance;
 use refloat_tablespace::description::Description;
@@ -115,31 +116,33 @@ impl Exported {
         let table =
             TableBuilder::new(&self.description, pages, by_bytes, 1 << 20, &folder).unwrap();
         let table = Arc::new(table);
-        // Parts are finished in any order.
-        let mut parts = Vec::new();
-        for (number, rows) in rows.chunks(PART).enumerate() {
-            let mut part = table.part(number, (number * PART) as u64);
+        let next = AtomicUsize::new(0);
+        let build = || {
             let mut row = Row::default();
-            for values in rows {
-                part.begin(&mut row);
-                for value in values {
-                    match &value.stored {
-                        Some(stored) => row.push(stored),
-                        None => row.push_null(),
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(rows) = rows.chunks(PART).nth(number) else {
+                    return;
+                };
+                let mut part = table.part(number, (number * PART) as u64);
+                for values in rows {
+                    part.begin(&mut row);
+                    for value in values {
+                        match &value.stored {
+                            Some(stored) => row.push(stored),
+                            None => row.push_null(),
+                        }
                     }
+                    part.push(&row).unwrap();
                 }
-                part.push(&row).unwrap();
+                part.finish().unwrap();
             }
-            parts.push(part);
-            if number % 3 == 2 {
-                for part in parts.drain(..).rev() {
-                    part.finish().unwrap();
-                }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(build);
             }
-        }
-        for part in parts.into_iter().rev() {
-            part.finish().unwrap();
-        }
+        });
         let (count, size) = table.finish().unwrap();
         assert_eq!(count, rows.len() as u64);
         assert_eq!(self.path.metadata().unwrap().len(), size);

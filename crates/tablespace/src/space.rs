@@ -315,9 +315,8 @@ impl Pages {
         for segment in &mut state.segments {
             let (number, at) = segment.inode;
             if inodes.iter().all(|(known, _)| *known != number) {
-                let start = number as usize * format.page_size;
-                let page = self.template[start..start + format.page_size].to_vec();
-                inodes.push((number, page));
+                let page = self.of_template(number).map_err(io::Error::other)?;
+                inodes.push((number, page.to_vec()));
             }
             let Some((_, page)) = inodes.iter_mut().find(|(known, _)| *known == number) else {
                 continue;
@@ -337,8 +336,7 @@ impl Pages {
         }
         let (full, free): (Vec<&Extent>, Vec<&Extent>) =
             state.single.iter().partition(|one| one.used == extent);
-        let mut head = vec![0; DESCRIPTORS_AT];
-        head.copy_from_slice(&self.template[..DESCRIPTORS_AT]);
+        let mut head = self.template[..DESCRIPTORS_AT].to_vec();
         put_u32(&mut head, SIZE_AT, pages);
         put_u32(&mut head, LIMIT_AT, state.next * extent);
         let used = free.iter().map(|one| one.used).sum::<u32>();
@@ -349,8 +347,7 @@ impl Pages {
         map.groups[0][..DESCRIPTORS_AT].copy_from_slice(&head);
         let write = |number: u32, page: &mut [u8]| {
             format.seal(page, self.lsn);
-            let at = u64::from(number) * format.page_size as u64;
-            self.sink.write_at(at, page)
+            self.write(number, page)
         };
         for (group, mut page) in map.groups.into_iter().enumerate() {
             let number = group as u32 * format.group();
@@ -371,9 +368,8 @@ impl Pages {
         };
         for number in 0..self.used {
             if !is_written(number, &inodes) {
-                let start = number as usize * format.page_size;
-                let page = &self.template[start..start + format.page_size];
-                self.sink.write_at(start as u64, page)?;
+                let page = self.of_template(number).map_err(io::Error::other)?;
+                self.write(number, page)?;
             }
         }
         for (number, page) in &mut inodes {
@@ -387,7 +383,6 @@ impl Space {
     /// The next extent for a segment. The first one of each group begins with pages that belong to
     /// nobody; the rest of it is given away page by page.
     fn take_extent(&mut self, format: Format) -> io::Result<u32> {
-        let full = || io::Error::other("the tablespace would have more than 4,294,967,295 pages");
         if (self.next * format.extent()).is_multiple_of(format.group()) {
             self.single.push(Extent {
                 number: self.next,
@@ -397,7 +392,8 @@ impl Space {
         }
         let taken = self.next;
         if taken >= NO_PAGE / format.extent() - 2 {
-            return Err(full());
+            let reason = "the tablespace would have more than 4,294,967,295 pages";
+            return Err(io::Error::other(reason));
         }
         self.next += 1;
         Ok(taken)

@@ -24,6 +24,7 @@
 mod channel;
 pub(crate) mod frame;
 mod known;
+mod level;
 mod receive;
 mod send;
 

@@ -14,6 +14,7 @@ use refloat_run::Cancel;
 
 use super::channel::{Channel, ChannelError, Secret};
 use super::frame::{Frame, Place, SHORT};
+use super::level::Level;
 use super::{PATIENCE, PULSE};
 use crate::error::PhysicalError;
 use crate::stream::Blocks;
@@ -28,8 +29,6 @@ const TURNED_AWAY_MAX: u32 = 5;
 const LOST_MAX: u32 = 3;
 /// Pause between attempts to connect.
 const RETRY: Duration = Duration::from_millis(200);
-/// The level of compression: the fastest of zstd's standard levels.
-const LEVEL: i32 = 1;
 
 /// What was sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,6 +52,7 @@ struct Shared {
     secret: Secret,
     streams: u16,
     cancel: Cancel,
+    level: Level,
     /// Hashes of the receiver's older files.
     known: Mutex<HashMap<String, Vec<[u8; SHORT]>>>,
     /// Hashes of blocks that the receiver has from an earlier transfer.
@@ -106,6 +106,7 @@ impl Sender {
             secret: secret.clone(),
             streams,
             cancel: cancel.clone(),
+            level: Level::new(u64::from(streams) * WINDOW as u64),
             known: Mutex::default(),
             anywhere: Mutex::default(),
             paths: Mutex::default(),
@@ -271,7 +272,7 @@ fn work(
     blocks: &Mutex<Queue<Block>>,
     mut link: Link,
 ) -> Result<Link, ChannelError> {
-    let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
+    let mut compressor = zstd::bulk::Compressor::new(shared.level.now())?;
     let mut stored = Vec::new();
     let mut last_sent = Instant::now();
     loop {
@@ -338,10 +339,12 @@ fn encode(
     };
     if let Some(path) = path {
         shared.same.fetch_add(count, Ordering::Relaxed);
+        shared.level.had_block();
         Frame::Same { place, path }.write(&mut frame);
     } else {
         stored.clear();
         stored.reserve(zstd::zstd_safe::compress_bound(block.bytes.len()));
+        compressor.set_compression_level(shared.level.now())?;
         compressor.compress_to_buffer(&block.bytes, stored)?;
         Frame::Block {
             place,
@@ -426,6 +429,7 @@ impl Link {
         let news = news.ok_or(ChannelError::Foreign("it acknowledges what was not sent"))?;
         if news > 0 {
             self.lost = None;
+            self.shared.level.arrived(news, Instant::now());
         }
         self.pending.drain(..news as usize);
         self.has = count;

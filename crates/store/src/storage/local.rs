@@ -2,13 +2,14 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{Advice, CWD, RenameFlags, fadvise, renameat_with};
 
 use super::{
     Existing, Object, Stamp, Storage, StorageError, StorageErrorKind, UNFINISHED, UNFINISHED_FOR,
@@ -18,6 +19,10 @@ use crate::files;
 
 /// Several writers make a disk seek; two keep it busy while one of them syncs.
 const TRANSFERS: usize = 2;
+
+/// How many bytes of an object wait in memory before they go to the disk. If a large one went there
+/// at its end, its writer would wait for the disk, as the disk has waited for the writer before.
+const WRITE_OUT: u64 = 8 << 20;
 
 /// How often a folder is made that others remove.
 const ATTEMPTS: u32 = 100;
@@ -175,6 +180,7 @@ impl Storage for LocalFolder {
         let (unfinished, file) = begin().map_err(self.failed(name, "creating"))?;
         Ok(Box::new(LocalUpload {
             file,
+            written: 0,
             unfinished: Some(unfinished),
             folder,
             path,
@@ -243,6 +249,7 @@ fn mark(meta: &fs::Metadata) -> String {
 /// A file under another name, until it is complete.
 struct LocalUpload {
     file: File,
+    written: u64,
     /// `None` once it has its own name.
     unfinished: Option<PathBuf>,
     folder: PathBuf,
@@ -254,7 +261,15 @@ struct LocalUpload {
 
 impl Write for LocalUpload {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        let before = self.written / WRITE_OUT;
+        let count = self.file.write(bytes)?;
+        self.written += count as u64;
+        if self.written / WRITE_OUT > before {
+            // The system begins to write all of it, and forgets what is on the disk already.
+            let all = NonZeroU64::new(self.written);
+            let _ = fadvise(&self.file, 0, all, Advice::DontNeed);
+        }
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {

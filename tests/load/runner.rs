@@ -6,10 +6,11 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use refloat_load::{
-    ExistingPolicy, IndexMode, LoadError, LoadOptions, LoadOutcome, StatementClass,
+    BinlogMode, ExistingPolicy, IndexMode, LoadError, LoadOptions, LoadOutcome, StatementClass,
     SystemSchemaMode, WritePath, load, plan,
 };
 use refloat_run::cancel::CancelReason;
@@ -33,6 +34,8 @@ const PIPE: &str = "pipe";
 /// Cases that are refused with all tables named: `CALL`, which may change anything, a temporary
 /// table and one that was renamed, whose names are gone in the end.
 const NOT_BY_NAME: [&str; 3] = ["by-hand-changes", "by-hand-session", "mariadb-statements"];
+/// Fewer rows in tablespaces would mean that something sends them over SQL.
+const BUILT_LEAST: u64 = 5000;
 /// How many differences to show per load.
 const SHOWN: usize = 6;
 /// Global variables that change on their own.
@@ -52,6 +55,7 @@ pub fn all_cases(kind: ServerKind) {
         kind,
         server: servers::server(kind),
         folder: tempfile::tempdir_in(memory::folder()).unwrap(),
+        built: AtomicU64::new(0),
     };
     let (mut run, mut failures) = (0, Vec::new());
     let mut skips = Vec::new();
@@ -77,7 +81,12 @@ pub fn all_cases(kind: ServerKind) {
                 .for_each(|failure| eprintln!("{kind}: {failure}"));
         }
     }
-    eprintln!("{kind}: {run} cases run, {} skipped", skips.len());
+    let built = bench.built.load(Ordering::Relaxed);
+    eprintln!(
+        "{kind}: {run} cases run, {} skipped; {built} rows in tablespaces",
+        skips.len()
+    );
+    assert!(built > BUILT_LEAST, "{built} rows went into tablespaces");
     for skip in &skips {
         eprintln!("{kind}: skipped {skip}");
     }
@@ -92,6 +101,8 @@ struct Bench {
     kind: ServerKind,
     server: &'static Ephemeral,
     folder: tempfile::TempDir,
+    /// Rows that went into tablespaces.
+    built: AtomicU64,
 }
 
 impl Bench {
@@ -230,6 +241,7 @@ impl Bench {
             {
                 failures.push(format!("{label}: {found}"));
             }
+            self.note_built(&result);
             let result = result.map_err(|error| chain(&error));
             if by_name && NOT_BY_NAME.contains(&case.name.as_str()) {
                 let is_refused = result.as_ref().is_err_and(|error| {
@@ -268,6 +280,14 @@ impl Bench {
             }
         }
         Ok(())
+    }
+
+    /// Counts the rows of a load that went into tablespaces.
+    fn note_built(&self, result: &Result<LoadOutcome, LoadError>) {
+        let paths = result.iter().flat_map(|outcome| &outcome.write_paths);
+        for (_, rows) in paths.filter(|(path, _)| *path == WritePath::Tablespace) {
+            self.built.fetch_add(*rows, Ordering::Relaxed);
+        }
     }
 
     fn connect(&self) -> Connection {
@@ -451,12 +471,19 @@ fn variants(kind: ServerKind, first: bool) -> Vec<Variant> {
             options.tables = vec!["*".to_owned()];
         },
     );
+    let tablespace: Variant = ("tablespaces, 3 rows per chunk", |options| {
+        options.write_path = WritePath::Tablespace;
+        options.binlog = BinlogMode::Off;
+        options.chunk_rows = Some(3);
+        options.threads = 4;
+        options.defer_min_bytes = 0;
+    });
     match (all, kind.is_mariadb()) {
-        (true, true) => vec![default, deferred, load_data, insert],
+        (true, true) => vec![default, deferred, load_data, insert, tablespace],
         // By default, MySQL uses LOAD DATA.
-        (true, false) => vec![default, load_data, insert],
-        (false, true) => vec![deferred, insert],
-        (false, false) => vec![deferred],
+        (true, false) => vec![deferred, insert, tablespace],
+        (false, true) => vec![deferred, tablespace],
+        (false, false) => vec![tablespace],
     }
 }
 

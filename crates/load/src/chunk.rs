@@ -214,6 +214,11 @@ impl Piece {
         }
     }
 
+    /// Whether its text can be read again at any time.
+    pub fn is_in_file(&self) -> bool {
+        matches!(self.place, Place::File(..))
+    }
+
     /// Bytes of dump text.
     pub fn len(&self) -> usize {
         match &self.place {
@@ -273,6 +278,10 @@ pub struct Chunk {
     pub held: usize,
     /// Rows in all pieces.
     pub rows: u64,
+    /// Its number among the chunks of its table, from 0, in the order of the dump.
+    pub number: usize,
+    /// Rows in the chunks of its table before it.
+    pub before: u64,
 }
 
 impl Chunk {
@@ -303,6 +312,8 @@ impl Chunk {
             bytes: 0,
             held: 0,
             rows: 0,
+            number: 0,
+            before: 0,
         }
     }
 

@@ -1,7 +1,7 @@
 //! State shared by the threads of one load.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -49,6 +49,8 @@ const PATIENT: &str = "SET SESSION wait_timeout = 86400, SESSION net_read_timeou
 /// Waits before reads, definitions and writes of any kind (the bits of `wsrep_sync_wait`).
 const WAIT_FOR_NODE: &str = "SET SESSION wsrep_sync_wait = 15";
 
+/// Why one part of a load ends when another one has failed.
+pub const OTHER_FAILED: &str = "another part of the load failed";
 /// Most seconds by which two answers about the server's start time may differ.
 const RESTART_TOLERANCE: i64 = 3;
 
@@ -99,6 +101,8 @@ pub struct Context {
     setup: Setup,
     counts: Counts,
     lists: Mutex<Lists>,
+    /// Whether a part of the load has failed, so that the others must not wait for it.
+    failed: AtomicBool,
     /// See [`Self::binlog_format`]. The server is asked only once.
     binlog_format: OnceLock<String>,
 }
@@ -166,6 +170,7 @@ impl Context {
             setup,
             counts,
             lists: Mutex::default(),
+            failed: AtomicBool::new(false),
             binlog_format: OnceLock::new(),
         }
     }
@@ -253,6 +258,20 @@ impl Context {
         LoadError::interrupted(&self.cancel)
     }
 
+    /// Notes that a part of the load has failed.
+    pub fn note_failed(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Stops whoever waits for another part of the load, if that was cancelled or has failed.
+    pub fn check_others(&self) -> Result<(), LoadError> {
+        self.check_cancel()?;
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(LoadError::Interrupted(OTHER_FAILED.to_owned()));
+        }
+        Ok(())
+    }
+
     /// Stops a cancelled run.
     pub fn check_cancel(&self) -> Result<(), LoadError> {
         if self.cancel.is_cancelled() {
@@ -270,8 +289,17 @@ impl Context {
 
     /// The write path for this chunk.
     pub fn path_for(&self, chunk: &Chunk) -> WritePath {
+        if self.goes_as_text(chunk) {
+            WritePath::Insert
+        } else {
+            self.write_path
+        }
+    }
+
+    /// Whether only the server can read the values of this chunk.
+    pub fn goes_as_text(&self, chunk: &Chunk) -> bool {
         let session = &chunk.session;
-        let as_text = chunk.table.is_plain()
+        chunk.table.is_plain()
             || self.writes_one_by_one(&chunk.table)
             || session.lex_mode().charset_family != refloat_sqltext::CharsetFamily::Plain
             || (!session.keeps_literals() && chunk.form.delimited().is_none())
@@ -280,12 +308,7 @@ impl Context {
             || session.has_mode("EMPTY_STRING_IS_NULL")
             // What a faster path has written could not be taken back.
             || (chunk.table.is_judged_by_text(chunk.header.verb)
-                && !chunk.table.is_transactional());
-        if as_text {
-            WritePath::Insert
-        } else {
-            self.write_path
-        }
+                && !chunk.table.is_transactional())
     }
 
     /// Reads the warnings of the last statement on `conn`, and returns those that may mean changed

@@ -12,7 +12,10 @@ use super::worker::Worker;
 pub fn run(ctx: &Arc<Context>, queue: &Queue) {
     let mut worker = match guarded(|| Worker::connect(ctx)) {
         Ok(worker) => worker,
-        Err(error) => return queue.fail(error),
+        Err(error) => {
+            ctx.note_failed();
+            return queue.fail(error);
+        }
     };
     loop {
         let waiting = Instant::now();
@@ -30,8 +33,8 @@ pub fn run(ctx: &Arc<Context>, queue: &Queue) {
                 queue.finish_chunk(key, held);
             }
             Work::Task(task) => {
-                report(ctx, queue, guarded(|| (task.job)(&mut worker.link)));
-                queue.finish_task(task.key, task.sorts);
+                report(ctx, queue, guarded(|| (task.job)(&mut worker)));
+                queue.finish_task(task.key, task.sorts, task.brings_rows);
             }
         }
     }
@@ -39,6 +42,7 @@ pub fn run(ctx: &Arc<Context>, queue: &Queue) {
 
 fn report(ctx: &Context, queue: &Queue, result: Result<(), LoadError>) {
     if let Err(error) = result {
+        ctx.note_failed();
         queue.fail(if ctx.cancel.is_cancelled() {
             ctx.interrupted()
         } else {

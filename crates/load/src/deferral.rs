@@ -51,8 +51,14 @@ impl Deferral {
 
 /// Decides what can be deferred; returns the clauses that drop it and those that add it again.
 ///
-/// `keep_unique` keeps unique keys, so that a row that violates one is refused individually.
-pub fn split(create: &str, keep_unique: bool) -> Option<(Vec<String>, Deferral)> {
+/// `keep_unique` keeps unique keys, so that a row that violates one is refused individually. Of the
+/// keys, those are deferred that are `wanted` by name, and others that would change their place
+/// otherwise.
+pub fn split(
+    create: &str,
+    keep_unique: bool,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Option<(Vec<String>, Deferral)> {
     let text = create.as_bytes();
     let parsed = parse_create_table(text, LexMode::default()).ok()?;
     if parsed
@@ -94,7 +100,15 @@ pub fn split(create: &str, keep_unique: bool) -> Option<(Vec<String>, Deferral)>
         let stays = keys[place..]
             .iter()
             .any(|other| kept(other) && same_sort(key, other));
-        let Some(name) = key.name.as_ref().filter(|_| !stays) else {
+        let is_wanted = |other: &&Key| {
+            let name = other
+                .name
+                .as_ref()
+                .map(|name| String::from_utf8_lossy(name));
+            same_sort(key, other) && name.is_some_and(|name| wanted(&name))
+        };
+        let goes = !stays && keys[..=place].iter().any(is_wanted);
+        let Some(name) = key.name.as_ref().filter(|_| goes) else {
             continue;
         };
         drops.push(format!("DROP KEY {}", shown(name)));

@@ -3,12 +3,13 @@
 //! [`Encoder`] walks the tuples of a piece and decides, by the column's class and the kind of
 //! literal, whether the value can be sent as data with exactly the result that the server's own
 //! parser would have produced. Where that is not certain the row is *unfit*, and the caller sends
-//! it and the rest of its piece as the dump's own `INSERT` text. The two sinks write MariaDB's
-//! array-bound packets and the text of `LOAD DATA`.
+//! it and the rest of its piece as the dump's own `INSERT` text. The sinks write MariaDB's
+//! array-bound packets, the text of `LOAD DATA`, and the rows of a tablespace.
 
 pub mod bulk;
 #[cfg(test)]
 mod round_trips;
+pub mod stored;
 pub mod tsv;
 
 use refloat_sqltext::{RowVisitor, StrLit};
@@ -23,8 +24,8 @@ const PLAIN_NUMBER_MAX: usize = 30;
 pub trait ValueSink {
     /// Begins a row; its values follow in column order.
     fn row_start(&mut self);
-    /// Completes a row; the sink may send now.
-    fn row_end(&mut self) -> Result<(), FlushError>;
+    /// Completes a row; the sink may send now. Returns `false` if this form cannot express the row.
+    fn row_end(&mut self) -> Result<bool, FlushError>;
     /// `NULL`, which every form can express.
     fn null(&mut self);
     /// A `DEFAULT`; returns `false` if this form cannot express it.
@@ -290,7 +291,8 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
     #[inline]
     fn end_row(&mut self, _end: usize) -> Result<(), Stop> {
         self.sent(self.at == self.targets.len())?;
-        self.sink.row_end().map_err(Stop::Flush)?;
+        let fits = self.sink.row_end().map_err(Stop::Flush)?;
+        self.sent(fits)?;
         self.rows += 1;
         Ok(())
     }

@@ -204,6 +204,17 @@ pub enum LoadError {
         #[source]
         source: refloat_wire::Error,
     },
+    /// The tablespace of a table could not be built.
+    #[error("table {table}: {doing} failed")]
+    Tablespace {
+        /// Database and table, as `db.table`.
+        table: String,
+        /// What was being done.
+        doing: &'static str,
+        /// What is wrong.
+        #[source]
+        source: refloat_tablespace::table::BuildError,
+    },
     /// Rows refer to parents that do not exist, and the dump's session checks foreign keys.
     #[error("{}", orphaned(.0))]
     Orphans(Vec<OrphanRows>),

@@ -37,6 +37,7 @@ mod rows;
 mod session;
 mod table;
 mod table_writer;
+mod tablespace;
 mod task;
 mod transaction;
 mod tuning;
@@ -483,9 +484,11 @@ fn with_workers<T>(
         // Catch panics here: the scope waits for the workers, and they wait for the queue to end.
         let result = guarded(work);
         // Workers end with the queue. After an error they have nothing left to do.
-        match &result {
-            Ok(_) => queue.end(),
-            Err(_) => queue.stop(),
+        if result.is_ok() {
+            queue.end();
+        } else {
+            ctx.note_failed();
+            queue.stop();
         }
         result
     })

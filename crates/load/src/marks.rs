@@ -222,6 +222,17 @@ impl Marks {
         Ok(())
     }
 
+    /// Adds marks to the transaction that [`Marks::open`] has begun.
+    pub fn add(
+        &self,
+        conn: &mut Connection,
+        table: &Table,
+        stretches: &[Stretch],
+    ) -> Result<(), Error> {
+        let mark = self.insert(stretches, (&table.db, &table.name), None);
+        conn.exec(mark).map(drop)
+    }
+
     /// The statement that marks these stretches of a table as done. Run it in the transaction of
     /// their rows.
     fn insert(
@@ -238,9 +249,13 @@ impl Marks {
             hex(db.as_bytes()),
             hex(table.as_bytes()),
         );
-        let detail = detail.map_or_else(|| "NULL".to_owned(), json);
+        let mut detail = detail.map_or_else(|| "NULL".to_owned(), json);
         for (at, one) in stretches.iter().enumerate() {
             let comma = if at == 0 { "" } else { ", " };
+            if at == 1 {
+                // Once is enough.
+                "NULL".clone_into(&mut detail);
+            }
             let _ = write!(
                 sql,
                 "{comma}({run}, {}, {}, {}, {db}, {table}, {rows}, {rows}, 0, 0, {}, {detail})",
@@ -384,6 +399,9 @@ pub enum StepKind {
     Statement,
     /// A database, before the first change in it.
     Database,
+    /// A table whose tablespace is built, with its database. Without marks of its rows, it is in no
+    /// known state.
+    Import,
     /// Definitions of statements that are marked done may not be on disk. Holds the time at which
     /// the server that ran them started.
     Unsettled,
@@ -395,6 +413,7 @@ impl StepKind {
             Self::Load => "load",
             Self::Statement => "statement",
             Self::Database => "database",
+            Self::Import => "import",
             Self::Unsettled => "unsettled",
         }
     }

@@ -44,6 +44,10 @@ pub enum WritePath {
     ///
     /// Their text is the dump's own.
     Insert,
+    /// Large InnoDB tables are built as files and imported; other rows as with `auto`.
+    ///
+    /// Needs write access to the server's data directory, on this machine.
+    Tablespace,
 }
 
 impl WritePath {
@@ -54,6 +58,17 @@ impl WritePath {
             Self::Bulk => "array-bound insert",
             Self::LoadData => "LOAD DATA",
             Self::Insert => "INSERT",
+            Self::Tablespace => "tablespace",
+        }
+    }
+
+    /// The path for rows that are not in a tablespace.
+    #[must_use]
+    pub fn over_sql(self) -> Self {
+        if self == Self::Tablespace {
+            Self::Auto
+        } else {
+            self
         }
     }
 }

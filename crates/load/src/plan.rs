@@ -175,7 +175,7 @@ pub fn plan_from(
     }
     let opens_infile = preflight::opens_infile(&settings);
     let write_path = match preflight.write_path {
-        WritePath::Insert if options.write_path == WritePath::Auto && opens_infile => {
+        WritePath::Insert if options.write_path.over_sql() == WritePath::Auto && opens_infile => {
             WritePath::LoadData
         }
         other => other,

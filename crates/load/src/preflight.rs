@@ -18,6 +18,7 @@ use super::options::{LoadOptions, SystemSchemaMode, WritePath};
 use super::outline::Outline;
 use super::own_tables;
 use super::resume::{Begun, Earlier};
+use super::tablespace;
 use crate::refusals;
 
 pub use contents::{not_appended, triggers_of};
@@ -46,7 +47,7 @@ pub fn path_now(
     infile_allowed: bool,
     before: WritePath,
 ) -> WritePath {
-    if options.write_path == WritePath::Auto
+    if options.write_path.over_sql() == WritePath::Auto
         && before == WritePath::Insert
         && infile_allowed
         && !galera::splits_load_data(facts)
@@ -184,6 +185,13 @@ pub fn judge_server(
     let ours = ours.map(Begun::databases).unwrap_or_default();
     let empty_server = contents::holds_nothing_else(conn, &facts.grants, &ours).map_err(server)?;
     let server_is_local = is_near(conn);
+    let is_node = node.as_ref().is_some_and(|node| node.connected);
+    refusals.extend(tablespace::refused(
+        options,
+        facts,
+        is_node,
+        server_is_local,
+    ));
     let preflight = Preflight {
         outline,
         write_path,
@@ -275,7 +283,7 @@ fn choose_path(
     // In a cluster, `Node::refusals` explains why a requested path cannot be taken.
     let bulk = conn.server().has_bulk && node.is_none_or(Node::keeps_bulk_whole);
     let mut advice = Vec::new();
-    let path = match options.write_path {
+    let path = match options.write_path.over_sql() {
         WritePath::Auto if bulk => WritePath::Bulk,
         WritePath::Auto if !load_data_is_whole => {
             advice.push(

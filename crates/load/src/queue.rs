@@ -15,6 +15,7 @@ use refloat_run::Cancel;
 
 use super::chunk::{Chunk, Head, Piece};
 use super::chunk_size::ChunkSize;
+use super::context::OTHER_FAILED;
 use super::error::LoadError;
 use super::options::CHUNK_BYTES_MIN;
 use super::table_writer::TableWriter;
@@ -99,6 +100,10 @@ struct State {
     tasks: Vec<Task>,
     /// Number of tasks queued or running, by key.
     open: HashMap<Key, usize>,
+    /// Number of those that bring rows.
+    bringing: usize,
+    /// Chunks and rows that were taken so far, by key.
+    taken: HashMap<Key, (usize, u64)>,
     held: usize,
     /// The conductor waits for memory, so chunks need not be full.
     starved: bool,
@@ -203,6 +208,7 @@ impl Queue {
 
     fn add(state: &mut State, task: Task) {
         *state.open.entry(task.key).or_insert(0) += 1;
+        state.bringing += usize::from(task.brings_rows);
         state.tasks.push(task);
     }
 
@@ -235,7 +241,7 @@ impl Queue {
     pub fn wait_rows(&self) -> Result<(), LoadError> {
         let mut state = self.lock();
         self.flush_all(&mut state);
-        while !state.lanes.is_empty() {
+        while !state.lanes.is_empty() || state.bringing > 0 {
             state = self.pause(state)?;
         }
         self.check(&mut state)
@@ -287,7 +293,8 @@ impl Queue {
 
     fn drop_work(state: &mut State) {
         state.failed = true;
-        state.tasks.clear();
+        let left = state.tasks.drain(..);
+        state.bringing -= left.filter(|task| task.brings_rows).count();
         for lane in state.lanes.values_mut() {
             lane.pieces.clear();
             lane.then = None;
@@ -311,11 +318,16 @@ impl Queue {
             if state.failed || self.cancel.is_cancelled() {
                 return None;
             }
+            // Those hold memory and files until they are done.
+            if let Some(task) = Self::take_task(&mut state, |task| task.brings_rows) {
+                state.running += 1;
+                return Some(Work::Task(task));
+            }
             if let Some((chunk, writer)) = self.take_rows(&mut state) {
                 state.running += 1;
                 return Some(Work::Chunk(chunk, writer));
             }
-            if let Some(task) = Self::take_task(&mut state) {
+            if let Some(task) = Self::take_task(&mut state, |_| true) {
                 state.running += 1;
                 return Some(Work::Task(task));
             }
@@ -387,11 +399,14 @@ impl Queue {
         lane.bytes -= chunk.bytes;
         lane.rows -= chunk.rows;
         lane.active += 1;
+        let taken = state.taken.entry(chunk.table.id).or_default();
+        (chunk.number, chunk.before) = *taken;
+        *taken = (chunk.number + 1, chunk.before + chunk.rows);
         Some((chunk, writer))
     }
 
-    /// Takes the task that sorts most among those that fit into the budget.
-    fn take_task(state: &mut State) -> Option<Task> {
+    /// Takes the task that sorts most among the wanted ones that fit into the budget.
+    fn take_task(state: &mut State, wanted: impl Fn(&Task) -> bool) -> Option<Task> {
         let room = state
             .sort_budget
             .map_or(u64::MAX, |budget| budget.saturating_sub(state.sorting));
@@ -401,7 +416,7 @@ impl Queue {
             .tasks
             .iter()
             .enumerate()
-            .filter(|(_, task)| fits(task))
+            .filter(|(_, task)| wanted(task) && fits(task))
             .max_by_key(|(_, task)| task.sorts)?;
         let task = state.tasks.swap_remove(index);
         state.sorting += task.sorts;
@@ -422,8 +437,9 @@ impl Queue {
     }
 
     /// Marks a task as finished.
-    pub fn finish_task(&self, key: Key, sorts: u64) {
+    pub fn finish_task(&self, key: Key, sorts: u64, brought_rows: bool) {
         let mut state = self.lock();
+        state.bringing -= usize::from(brought_rows);
         state.sorting -= sorts;
         state.running -= 1;
         if let Some(open) = state.open.get_mut(&key) {
@@ -456,9 +472,7 @@ impl Queue {
             return Err(LoadError::interrupted(&self.cancel));
         }
         if state.failed {
-            return Err(LoadError::Interrupted(
-                "another part of the load failed".to_owned(),
-            ));
+            return Err(LoadError::Interrupted(OTHER_FAILED.to_owned()));
         }
         Ok(())
     }

@@ -245,6 +245,12 @@ impl Session {
             .and_then(|one| one.value.as_deref())
     }
 
+    /// Whether a `TIMESTAMP` of the dump is in UTC.
+    pub fn is_utc(&self) -> bool {
+        self.get("time_zone")
+            .is_some_and(|zone| ["+00:00", "UTC"].contains(&zone))
+    }
+
     /// Whether rows of system-versioned tables keep their row start and end times.
     pub fn writes_history(&self) -> bool {
         self.get("system_versioning_insert_history")

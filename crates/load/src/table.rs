@@ -159,11 +159,21 @@ impl Table {
         self.compared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts committed rows.
+    /// Counts committed rows, and shows them as done.
     pub fn committed(&self, rows: u64, bytes: u64, ignored: u64) {
+        self.ignored.fetch_add(ignored, Ordering::Relaxed);
+        self.imported(rows, bytes);
+        self.built_of(rows, bytes);
+    }
+
+    /// Counts rows of a tablespace that was imported.
+    pub fn imported(&self, rows: u64, bytes: u64) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.ignored.fetch_add(ignored, Ordering::Relaxed);
+    }
+
+    /// Shows rows as done that are in a tablespace which is not imported yet.
+    pub fn built_of(&self, rows: u64, bytes: u64) {
         if let Some(progress) = self.progress().as_ref() {
             progress.add(rows, bytes);
         }

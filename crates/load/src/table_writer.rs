@@ -51,7 +51,7 @@ pub trait TableWriter: Send + Sync {
         &self,
         ctx: &Context,
         catalog: &mut Connection,
-        table: &Table,
+        table: &Arc<Table>,
         create: &str,
     ) -> Result<(), LoadError>;
 
@@ -75,36 +75,14 @@ impl TableWriter for SqlWriter {
         &self,
         ctx: &Context,
         catalog: &mut Connection,
-        table: &Table,
+        table: &Arc<Table>,
         create: &str,
     ) -> Result<(), LoadError> {
         let keep_unique = ctx.options.on_error == OnError::Continue;
-        let Some((drops, deferral)) = split(create, keep_unique) else {
+        let Some((drops, deferral)) = split(create, keep_unique, &|_| true) else {
             return Ok(());
         };
-        let statement = format!("ALTER TABLE {} {}", table.quoted(), drops.join(", "));
-        match catalog.exec(statement) {
-            Ok(_) => {
-                if let Some(detail) = table.detail() {
-                    table.describe(TableDetail {
-                        definition: Some(create.to_owned()),
-                        deferral: Some(deferral.clone()),
-                        ..(*detail).clone()
-                    });
-                }
-                *table.deferral() = deferral;
-                Ok(())
-            }
-            Err(_) if ctx.cancel.is_cancelled() => Err(ctx.interrupted()),
-            Err(error) if error.server_code().is_some() && !error.is_lost_connection() => {
-                ctx.events.note(format!("table {}: indexes are built with the rows, because the server keeps them: {error}", table.label()));
-                Ok(())
-            }
-            Err(error) => Err(LoadError::server(
-                format!("putting off the indexes of table {}", table.label()),
-                error,
-            )),
-        }
+        drop_deferred(ctx, catalog, table, create, (drops, deferral))
     }
 
     fn take(&self, worker: &mut Worker, chunk: &Chunk) -> Result<(), LoadError> {
@@ -120,10 +98,55 @@ impl TableWriter for SqlWriter {
         }
         ctx.progress.plan_builds(builds, rows.bytes * builds);
         let (key, sorts, table) = (table.id, rows.bytes, Arc::clone(table));
-        let job = Box::new(move |link: &mut Link| {
-            build(link, &table, rows.session.as_deref(), &deferral, rows.bytes)
+        let job = Box::new(move |worker: &mut Worker| {
+            let session = rows.session.as_deref();
+            build(&mut worker.link, &table, session, &deferral, rows.bytes)
         });
-        Some(Task { key, sorts, job })
+        Some(Task {
+            key,
+            sorts,
+            brings_rows: false,
+            job,
+        })
+    }
+}
+
+/// Drops what is deferred while a table is still empty.
+///
+/// # Errors
+/// The load was cancelled, or the connection is lost.
+pub fn drop_deferred(
+    ctx: &Context,
+    catalog: &mut Connection,
+    table: &Table,
+    create: &str,
+    (drops, deferral): (Vec<String>, Deferral),
+) -> Result<(), LoadError> {
+    let statement = format!("ALTER TABLE {} {}", table.quoted(), drops.join(", "));
+    match catalog.exec(statement) {
+        Ok(_) => {
+            if let Some(detail) = table.detail() {
+                table.describe(TableDetail {
+                    definition: Some(create.to_owned()),
+                    deferral: Some(deferral.clone()),
+                    ..(*detail).clone()
+                });
+            }
+            *table.deferral() = deferral;
+            Ok(())
+        }
+        Err(_) if ctx.cancel.is_cancelled() => Err(ctx.interrupted()),
+        Err(error) if error.server_code().is_some() && !error.is_lost_connection() => {
+            ctx.events.note(format!(
+                "table {}: indexes are built with the rows, because the server keeps them: {error}",
+                table.label()
+            ));
+            Ok(())
+        }
+        Err(error) => Err(LoadError::server(
+            format!("putting off the indexes of table {}", table.label()),
+            error,
+        )),
     }
 }
 

@@ -66,13 +66,13 @@ pub fn plan(
 ) -> SettingsPlan {
     let level = durability(options, facts, preflight, dump_bytes);
     let hints = Hints {
-        allow_local_infile: match options.write_path {
+        allow_local_infile: match options.write_path.over_sql() {
             // The array-bound insert does not need it.
             WritePath::Auto => {
                 preflight.write_path != WritePath::Bulk && !super::galera::splits_load_data(facts)
             }
             WritePath::LoadData => true,
-            WritePath::Bulk | WritePath::Insert => false,
+            WritePath::Bulk | WritePath::Insert | WritePath::Tablespace => false,
         },
         skip_binlog: options.binlog == BinlogMode::Off,
         ..hints(facts, preflight.server_is_local, dump_bytes, here)

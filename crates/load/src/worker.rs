@@ -33,7 +33,7 @@ pub struct Worker {
 }
 
 /// The error for a file of the dump that could not be read again.
-fn source_error(name: String, at: u64, source: std::io::Error) -> LoadError {
+pub fn source_error(name: String, at: u64, source: std::io::Error) -> LoadError {
     LoadError::Input(InputError::Read { name, at, source })
 }
 

@@ -49,7 +49,7 @@ impl Writers {
         match path {
             WritePath::Bulk => &mut self.bulk,
             WritePath::LoadData => &mut self.load_data,
-            WritePath::Insert | WritePath::Auto => &mut self.text,
+            WritePath::Insert | WritePath::Auto | WritePath::Tablespace => &mut self.text,
         }
     }
 }

@@ -121,6 +121,8 @@ mod snapshot_cost;
 mod source_forms;
 #[path = "faults/statements.rs"]
 mod statements;
+#[path = "faults/tablespaces.rs"]
+mod tablespaces;
 #[path = "faults/unique_keys.rs"]
 mod unique_keys;
 #[path = "faults/unready_targets.rs"]

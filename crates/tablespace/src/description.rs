@@ -49,6 +49,11 @@ impl StoredColumn {
         self.precise & 256 == 0
     }
 
+    /// Whether it is one of InnoDB's own.
+    pub fn is_system(&self) -> bool {
+        ["DB_ROW_ID", "DB_TRX_ID", "DB_ROLL_PTR"].contains(&self.name.as_str())
+    }
+
     /// Number of its collation (`dtype_get_charset_coll`), 0 for none, 63 for bytes.
     pub fn collation(&self) -> u32 {
         self.precise >> 16 & 0x7fff

@@ -110,8 +110,6 @@ struct Finished {
     count: u64,
 }
 
-/// System columns begin with this.
-const SYSTEM: &str = "DB_";
 /// A part keeps this share of the memory of an index before it hands records on.
 const OF_PART: usize = 8;
 
@@ -139,22 +137,10 @@ impl TableBuilder {
         }
         let pages = Arc::new(pages);
         let plan = |index: &StoredIndex| {
-            let name = index.name.clone();
-            if !index.is_plain() {
-                return Err(CannotBuild::Kind(name));
-            }
-            let shape = Shape::of(table, index).map_err(|source| CannotBuild::Shape {
-                index: name.clone(),
-                source,
-            })?;
-            let order =
-                Order::of(table, index, &collations).map_err(|source| CannotBuild::Order {
-                    index: name.clone(),
-                    source,
-                })?;
+            let (shape, order) = planned(table, index, &collations)?;
             let builder = IndexBuilder::new(&pages, index, &shape)?;
             Ok(Planned {
-                name,
+                name: index.name.clone(),
                 shape,
                 order,
                 builder,
@@ -189,11 +175,23 @@ impl TableBuilder {
             columns: table
                 .columns
                 .iter()
-                .filter(|column| !column.name.starts_with(SYSTEM))
+                .filter(|column| !column.is_system())
                 .count(),
             others: planned,
             memory: memory / OF_PART,
         })
+    }
+
+    /// Whether an index of a table can be built here, as far as its description says.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn plan(
+        table: &Description,
+        index: &StoredIndex,
+        collations: impl Fn(u32) -> Option<Collation>,
+    ) -> Result<(), CannotBuild> {
+        planned(table, index, &collations).map(drop)
     }
 
     /// Begins a part, whose rows all come after those of the parts before it. Parts are numbered
@@ -295,6 +293,27 @@ impl TableBuilder {
     }
 }
 
+/// How the records of an index are made and ordered.
+fn planned(
+    table: &Description,
+    index: &StoredIndex,
+    collations: &impl Fn(u32) -> Option<Collation>,
+) -> Result<(Shape, Order), CannotBuild> {
+    let name = || index.name.clone();
+    if !index.is_plain() {
+        return Err(CannotBuild::Kind(name()));
+    }
+    let shape = Shape::of(table, index).map_err(|source| CannotBuild::Shape {
+        index: name(),
+        source,
+    })?;
+    let order = Order::of(table, index, collations).map_err(|source| CannotBuild::Order {
+        index: name(),
+        source,
+    })?;
+    Ok((shape, order))
+}
+
 /// A part of the rows of a table. One that is dropped before it is finished leaves the table
 /// unfinished.
 pub struct TablePart {
@@ -322,12 +341,18 @@ impl TablePart {
         self.next += 1;
     }
 
-    /// Adds a row. After an error, the part cannot be finished.
+    /// How many rows it has.
+    pub fn rows(&self) -> u64 {
+        self.count
+    }
+
+    /// Adds a row.
     ///
     /// # Errors
-    /// The row cannot be stored here, or a file cannot be written.
+    /// The row cannot be stored here or comes too early: then the part may be finished without it.
+    /// After any other error, it cannot be finished.
     pub fn push(&mut self, row: &Row) -> Result<(), BuildError> {
-        if std::mem::replace(&mut self.is_broken, true) {
+        if self.is_broken {
             return Err(BuildError::Unfinished);
         }
         if row.columns() != self.table.columns {
@@ -342,6 +367,7 @@ impl TablePart {
         } else if self.key <= self.last {
             return Err(BuildError::NotInOrder);
         }
+        self.is_broken = true;
         std::mem::swap(&mut self.last, &mut self.key);
         self.rows.push_row(shape, row, &mut self.record)?;
         for (at, (index, run)) in self.table.others.iter().zip(&mut self.runs).enumerate() {

@@ -23,6 +23,7 @@ use crate::options::{ForeignKeyMode, OnError};
 use crate::outcome::OrphanRows;
 use crate::table::Table;
 use crate::task::{TASKS, Task};
+use crate::worker::Worker;
 
 /// The account may not read the parents, or their collation differs: `ER_TABLEACCESS_DENIED_ERROR`,
 /// `ER_COLUMNACCESS_DENIED_ERROR`, `ER_CANT_AGGREGATE_2COLLATIONS`.
@@ -135,8 +136,8 @@ impl Deferred<'_> {
             for key in keys {
                 self.ctx.phases.enter(Phase::ForeignKeys);
                 let (table, found) = (Arc::clone(&table), Arc::clone(&found));
-                let job = Box::new(move |link: &mut Link| {
-                    if let Some(orphans) = orphans(link, &table, &key)? {
+                let job = Box::new(move |worker: &mut Worker| {
+                    if let Some(orphans) = orphans(&mut worker.link, &table, &key)? {
                         found
                             .lock()
                             .unwrap_or_else(PoisonError::into_inner)
@@ -147,6 +148,7 @@ impl Deferred<'_> {
                 self.queue.submit(Task {
                     key: TASKS,
                     sorts: 0,
+                    brings_rows: false,
                     job,
                 })?;
             }

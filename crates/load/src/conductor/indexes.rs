@@ -15,9 +15,11 @@ use super::dialogue::Dialogue;
 use super::entry::Entry;
 use super::ledger::Ledger;
 use crate::error::LoadError;
+use crate::options::WritePath;
 use crate::patience::alter;
 use crate::table::Table;
 use crate::table_writer::Rows;
+use crate::tablespace::TablespaceWriter;
 use crate::task::Task;
 
 /// Share of the free space in the server's temporary directory that all index builds may use
@@ -49,45 +51,33 @@ impl Deferred<'_> {
         &self,
         catalog: &mut Catalog,
         dialogue: &mut Dialogue,
-        entry: &Entry,
+        entry: &mut Entry,
     ) -> Result<(), LoadError> {
-        let (table, writer) = (Arc::clone(&entry.table), Arc::clone(&entry.writer));
+        let table = Arc::clone(&entry.table);
         if !entry.engine.eq_ignore_ascii_case("innodb") || !table.created || table.rows() > 0 {
             return Ok(());
         }
+        if self.ctx.options.write_path == WritePath::Tablespace {
+            entry.writer = Arc::new(TablespaceWriter::default());
+        }
+        let writer = Arc::clone(&entry.writer);
         let (create, _) = catalog.show_create(&table)?;
         catalog.enter(&dialogue.session()?)?;
         writer.open(&self.ctx, &mut catalog.conn, &table, &create)
     }
 
-    /// Adds what was deferred for one table, before rows arrive that need it.
-    pub fn build_now(
-        &self,
+    /// Finishes one table as far as its rows have come, before rows arrive that need that.
+    pub fn finish_now(
+        &mut self,
         catalog: &mut Catalog,
         dialogue: &mut Dialogue,
-        table: &Table,
+        entry: &mut Entry,
     ) -> Result<(), LoadError> {
-        let deferral = table.deferral().clone();
-        if deferral.clauses().is_empty() {
-            return Ok(());
-        }
-        self.queue.flush(table.id, None)?;
-        self.queue.wait_key(table.id)?;
-        catalog.enter(&dialogue.session()?)?;
-        for clause in deferral.keys.into_iter().chain(deferral.fulltext) {
-            let statement = format!("ALTER TABLE {} {clause}", table.quoted());
-            alter(&mut catalog.conn, &self.ctx, &statement).map_err(|source| LoadError::Index {
-                table: table.label(),
-                what: clause,
-                source,
-            })?;
-        }
-        let mut left = table.deferral();
-        let built = left.keys.len() + left.fulltext.len();
-        (left.keys, left.fulltext) = (Vec::new(), Vec::new());
-        drop(left);
-        table.note_built(built as u64);
-        self.add_foreign_keys_of(catalog, dialogue, table)
+        let task = self.finish_task(catalog, entry)?;
+        self.queue.flush(entry.table.id, task)?;
+        self.queue.wait_key(entry.table.id)?;
+        entry.build_begun = false;
+        self.add_foreign_keys_of(catalog, dialogue, &entry.table)
     }
 
     /// The task that follows the rows of a table, if its writer has one.

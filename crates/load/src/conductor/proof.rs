@@ -17,6 +17,7 @@ use crate::outcome::Proof;
 use crate::programs::{Created, missing};
 use crate::table::Table;
 use crate::task::{TASKS, Task};
+use crate::worker::Worker;
 
 impl Conductor<'_> {
     /// Counts rows and compares definitions, with one task for each table, and checks that views
@@ -30,8 +31,8 @@ impl Conductor<'_> {
                 entry.definition,
                 Arc::clone(&found),
             );
-            let job = Box::new(move |link: &mut Link| {
-                let part = check(link, &table, definition)?;
+            let job = Box::new(move |worker: &mut Worker| {
+                let part = check(&mut worker.link, &table, definition)?;
                 let mut proof = found.lock().unwrap_or_else(PoisonError::into_inner);
                 let countable = u64::from(!table.is_uncounted());
                 if !table.is_elsewhere() {
@@ -47,6 +48,7 @@ impl Conductor<'_> {
             self.queue.submit(Task {
                 key: TASKS,
                 sorts: 0,
+                brings_rows: false,
                 job,
             })?;
         }

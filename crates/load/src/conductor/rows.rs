@@ -362,10 +362,10 @@ impl Conductor<'_> {
         }
         if header.verb != InsertVerb::Insert {
             // Every unique key decides which rows are duplicates, so none may be missing.
-            let table = &self.ledger.entries[index].table;
+            let entry = &mut self.ledger.entries[index];
             self.deferred
-                .build_now(&mut self.catalog, &mut self.dialogue, table)?;
-            self.ledger.entries[index].indexes_decided = true;
+                .finish_now(&mut self.catalog, &mut self.dialogue, entry)?;
+            entry.indexes_decided = true;
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ impl<T: BulkSend> ValueSink for BulkSink<'_, T> {
     }
 
     #[inline]
-    fn row_end(&mut self) -> Result<(), FlushError> {
+    fn row_end(&mut self) -> Result<bool, FlushError> {
         if self.packet.len() > self.limit {
             // This row takes the packet over the limit: send what came before it, then start with
             // it.
@@ -112,7 +112,7 @@ impl<T: BulkSend> ValueSink for BulkSink<'_, T> {
         if self.packet.len() >= self.target.min(self.limit) {
             self.target = self.send.send(self.packet)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     #[inline]

@@ -108,13 +108,13 @@ impl<T: TsvSend> ValueSink for TsvSink<'_, T> {
     }
 
     #[inline]
-    fn row_end(&mut self) -> Result<(), FlushError> {
+    fn row_end(&mut self) -> Result<bool, FlushError> {
         self.text.push(b'\n');
         if self.text.len() >= self.target {
             self.send.send(self.text)?;
         }
         self.row_at = self.text.len();
-        Ok(())
+        Ok(true)
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! What an earlier process of the same load did.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use refloat_wire::{Connection, Error};
@@ -19,6 +19,8 @@ pub struct Found {
     pub tables: HashMap<Key, TableFound>,
     /// Statements that ran alone, by place, with what is known about each.
     pub statements: BTreeMap<String, Vec<u8>>,
+    /// Tables whose tablespaces were being built.
+    pub imports: HashSet<Key>,
     /// Databases as they were before the load.
     pub databases: HashMap<String, Vec<u8>>,
     /// Set if definitions of statements that are done may not be on disk: when the server that ran
@@ -263,6 +265,8 @@ impl Found {
                 found.statements.insert(name, detail);
             } else if kind == StepKind::Database.word().as_bytes() {
                 found.databases.insert(name, detail);
+            } else if kind == StepKind::Import.word().as_bytes() {
+                found.imports.extend(parsed::<Key>(&detail));
             } else if kind == StepKind::Unsettled.word().as_bytes() {
                 // A value that cannot be read matches no running server.
                 found.unsettled = Some(parsed(&detail).unwrap_or_default());

@@ -116,7 +116,7 @@ fn in_other_form(chunk: &Chunk, path: WritePath) -> Option<Shape> {
     let as_text = match path {
         WritePath::Bulk => false,
         WritePath::LoadData => chunk.header.verb != InsertVerb::Insert,
-        WritePath::Insert | WritePath::Auto => true,
+        WritePath::Insert | WritePath::Auto | WritePath::Tablespace => true,
     };
     if as_text || chunk.table.is_view() {
         return None;
@@ -215,7 +215,7 @@ impl Worker {
 
     /// Whether the rows of a first chunk go as the dump's own text because they are few.
     fn are_few(&self, chunk: &Chunk, compared: &Compared) -> bool {
-        let nobody_asked = self.link.ctx.options.write_path == WritePath::Auto;
+        let nobody_asked = self.link.ctx.options.write_path.over_sql() == WritePath::Auto;
         let few = chunk.rows <= FEW_ROWS && chunk.bytes <= FEW_BYTES;
         few && nobody_asked && !compared.few && matches!(chunk.form, Form::Tuples)
     }

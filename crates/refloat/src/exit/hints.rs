@@ -429,6 +429,10 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             Exit::Failed,
             vec!["The rows are in, the key is not. With --on-error continue unique keys are built with the rows, and each row that breaks one is named by its line.".to_owned()],
         ),
+        LoadError::Tablespace { .. } => (
+            Exit::Failed,
+            vec!["With --write-path auto, the same command loads the table over SQL.".to_owned()],
+        ),
         LoadError::Server { source, .. } | LoadError::Index { source, .. } => (Exit::Failed, wire_hints(source)),
         _ => (Exit::Failed, Vec::new()),
     }

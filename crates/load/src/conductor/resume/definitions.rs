@@ -23,6 +23,7 @@ use crate::marks::{Found, TableFound};
 use crate::options::ExistingPolicy;
 use crate::programs::Kind;
 use crate::table::TableDetail;
+use crate::tablespace::remove_files;
 
 impl Conductor<'_> {
     /// Registers a table whose definition has run and some of whose rows may be loaded: it stays as
@@ -33,6 +34,16 @@ impl Conductor<'_> {
         here: Here<'_>,
     ) -> Result<(), LoadError> {
         let found = self.resume.found.tables.get(key);
+        if found.is_none() && self.resume.found.imports.contains(key) {
+            return Err(LoadError::Stopped(vec![Refusal {
+                reason: format!(
+                    "{}: line {}: the tablespace of table {}.{} was being built when the load was \
+                    interrupted, and statements after this one have changed the table since",
+                    here.file, here.item.line, key.0, key.1
+                ),
+                hint: START_OVER.to_owned(),
+            }]));
+        }
         let detail = found.map_or_else(
             || TableDetail {
                 created: true,
@@ -136,6 +147,10 @@ impl Conductor<'_> {
             )?;
             self.resume.found.tables.remove(key);
         }
+        if self.resume.found.imports.contains(key) {
+            self.drop_unimported(key)?;
+            return Ok(false);
+        }
         if self.ledger.existed(key) {
             return Ok(false);
         }
@@ -167,6 +182,33 @@ impl Conductor<'_> {
             .exec(format!("DROP TABLE IF EXISTS {quoted}"))
             .map_err(failed)?;
         Ok(false)
+    }
+
+    /// Removes a table whose tablespace was being built or imported.
+    fn drop_unimported(&mut self, key: &TableKey) -> Result<(), LoadError> {
+        let table = format!("{}.{}", key.0, key.1);
+        let conn = &mut self.catalog.conn;
+        let dropped = conn
+            .exec("SET SESSION foreign_key_checks = 0")
+            .and_then(|_| conn.exec(format!("DROP TABLE IF EXISTS {}", quoted_name(key))));
+        dropped.map_err(|error| {
+            LoadError::server(
+                format!("removing what an earlier run has left of table {table}"),
+                error,
+            )
+        })?;
+        // Elsewhere, the same path is another server's.
+        let removed = if self.ctx.server_is_local {
+            remove_files(conn, &key.0, &key.1)
+        } else {
+            Ok(())
+        };
+        self.catalog.leave_session();
+        removed.map_err(|source| LoadError::Tablespace {
+            table,
+            doing: "removing what an earlier run has left of its file",
+            source: source.into(),
+        })
     }
 
     /// Removes a view or program that an earlier process created, before it is created again.

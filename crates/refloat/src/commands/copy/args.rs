@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use refloat_copy::CopyOptions;
-use refloat_load::ExistingPolicy;
+use refloat_load::{ExistingPolicy, WritePath};
 
 use crate::commands::dump::{ReadArgs, WhatArgs};
 use crate::commands::load::{self, FitArgs, GaleraArgs, HowArgs, OutputArgs, Verify};
@@ -147,6 +147,15 @@ impl CopyArgs {
         self.what.apply(&mut options.dump)?;
         self.read.apply(&mut options.dump);
         load::apply(&mut options.load, &self.how, &self.fit);
+        if options.load.write_path == WritePath::Tablespace {
+            let error = ProgramError::usage(
+                "--write-path tablespace needs rows in the order of their table, and a copy reads \
+                parts of it side by side",
+            );
+            return Err(error
+                .hint("Use `refloat dump` and `refloat load --write-path tablespace`.")
+                .into());
+        }
         options.dump.read.threads = options.load.threads;
         options.verify = self.verify == Verify::Digest;
         let hinders = [

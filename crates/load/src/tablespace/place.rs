@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use refloat_sqltext::literal;
+use refloat_tablespace::format::{HEADER, SPACE_AT, get_u32};
 use refloat_wire::{Connection, Vendor};
 
 use crate::table::Table;
@@ -20,9 +21,6 @@ pub struct TableFiles {
     /// Number of the tablespace, as the server has it.
     pub space: u32,
 }
-
-/// Bytes of a page that hold the number of its tablespace (`FIL_PAGE_SPACE_ID`).
-const SPACE_AT: std::ops::Range<usize> = 34..38;
 
 impl TableFiles {
     /// Asks the server. An error is a reason for people.
@@ -73,8 +71,7 @@ impl TableFiles {
 
     /// Makes sure that this is the server's file, from its first page.
     pub fn prove(&self, file: &[u8]) -> Result<(), String> {
-        let space = file.get(SPACE_AT).and_then(|bytes| bytes.try_into().ok());
-        if space.map(u32::from_be_bytes) == Some(self.space) {
+        if file.len() > HEADER && get_u32(file, SPACE_AT) == self.space {
             return Ok(());
         }
         Err(format!(
@@ -115,7 +112,7 @@ pub fn may_own(owner: &Metadata) -> bool {
 /// Creates a file like another one: the same owner, group and permissions.
 pub fn create_like(path: &Path, like: &Metadata) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // The server's account may not have this program write elsewhere by a link.
+    // Not where the server's account has put a link in its place.
     let file = options
         .read(true)
         .write(true)
